@@ -1,0 +1,205 @@
+"""The files of a release, in a folder or in a zip, read with care: nothing about them is taken on trust."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from p3iv.errors import P3ivError, SourceError
+
+MOST_BYTES = 64 * 2**20  # of one file of a release; COIN.json, the largest, has about 6 MiB
+
+# What zipfile raises on a damaged archive, besides its own BadZipFile; RuntimeError covers NotImplementedError.
+ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
+
+
+class UnusableError(P3ivError):
+    """Why a file or a row cannot be used; it becomes a Problem, or a SourceError where everything hangs on it."""
+
+
+class Files(Protocol):
+    """The text files of a release, by their paths with forward slashes."""
+
+    def names(self, folder: str) -> list[str]:
+        """The sorted names of what stands directly in a folder ("" is the top); none where there is no such folder."""
+
+    def read(self, name: str) -> str:
+        """The text of one file, or UnusableError."""
+
+
+class FolderFiles:
+    """The files of a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def names(self, folder: str) -> list[str]:
+        path = self._root / folder
+        if not is_folder(path):
+            return []
+        try:
+            return sorted(entry.name for entry in path.iterdir())
+        except OSError as error:
+            raise UnusableError(f"the folder {folder or '.'} cannot be listed ({error.strerror})") from error
+
+    def read(self, name: str) -> str:
+        return read_text(self._root / name)
+
+
+class ZipFiles:
+    """The members of a zip, unpacked in memory one by one; where two have one name, the first one is read."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._infos: dict[str, zipfile.ZipInfo] = {}
+        self._names: dict[str, list[str]] = {}
+        for info in archive.infolist():
+            self._infos.setdefault(info.filename, info)
+            folder, _, name = info.filename.rpartition("/")
+            self._names.setdefault(folder, []).append(name)
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(name for name in self._names.get(folder.rstrip("/"), []) if name)
+
+    def read(self, name: str) -> str:
+        info = self._infos.get(name)
+        if info is None:
+            raise UnusableError("no such file in the zip")
+        _check_member(info)
+        try:
+            with self._archive.open(info) as member:
+                return decode(member.read(info.file_size + 1))  # a bound, so that a lying header cannot fill the memory
+        except ZIP_ERRORS as error:
+            raise UnusableError(f"damaged in the zip ({_reason(error)})") from error
+
+
+def _check_member(info: zipfile.ZipInfo) -> None:
+    """Refuse what is too large, locked or packed in a way that releases do not use, before a byte is unpacked."""
+    if info.file_size > MOST_BYTES:
+        raise UnusableError(f"{info.file_size} bytes when unpacked, at most {MOST_BYTES} are allowed")
+    if info.flag_bits & 0x1:
+        raise UnusableError("encrypted; unpack the zip with its password and give the folder")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UnusableError(f"packed by method {info.compress_type}, expected stored (0) or deflated (8)")
+
+
+@contextmanager
+def required(path: Path, expected: str) -> Iterator[None]:
+    """Turn what is unusable in a file that everything hangs on into a SourceError that says what to give instead."""
+    try:
+        yield
+    except UnusableError as error:
+        raise SourceError(f"{path}: {error}. Give {expected}.") from error
+
+
+@contextmanager
+def open_release(source: Path, expected: str) -> Iterator[Files]:
+    """Open a folder or a zip; what is unusable in the block, and not caught there, becomes a SourceError."""
+    with required(source, expected):
+        if is_folder(source):
+            yield FolderFiles(source)
+        else:
+            with _open_zip(source) as archive:
+                yield ZipFiles(archive)
+
+
+def _open_zip(source: Path) -> zipfile.ZipFile:
+    _check_is_file(source)
+    try:
+        return zipfile.ZipFile(source)
+    except ZIP_ERRORS as error:
+        raise UnusableError(f"neither a folder nor a zip that can be opened ({_reason(error)})") from error
+
+
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """The text of a regular file of at most `most_bytes`."""
+    _check_is_file(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+    except OSError as error:
+        raise UnusableError(f"it cannot be read ({error.strerror})") from error
+    if len(content) > most_bytes:
+        raise UnusableError(f"larger than the {most_bytes} bytes that are allowed")
+    return decode(content)
+
+
+def decode(content: bytes) -> str:
+    """UTF-8, with or without a byte order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnusableError(f"byte {error.start + 1} is not UTF-8, expected UTF-8 text") from error
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has that name, usable or not."""
+    try:
+        return path.is_symlink() or path.exists()
+    except OSError:
+        return True
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder that we may look at."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _check_is_file(path: Path) -> None:
+    """Only regular files, and links to them: a pipe or a device would never end."""
+    if not is_there(path):
+        raise UnusableError("there is no such file")
+    try:
+        is_file = path.is_file()
+    except OSError as error:
+        raise UnusableError(f"it cannot be read ({error.strerror})") from error
+    if not is_file:
+        raise UnusableError(f"{'a folder' if is_folder(path) else 'not a regular file'}, expected a file")
+
+
+class JsonObject(dict[str, object]):
+    """A JSON object in which the first of two equal keys stands and the other is remembered."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def parse_json(text: str) -> JsonObject:
+    """Parse a JSON object of any depth, with numbers of any length, without trusting either."""
+    try:
+        content = json.loads(text, object_pairs_hook=_first_stands, parse_int=_parse_int)
+    except RecursionError as error:
+        raise UnusableError("not usable JSON (nested too deeply)") from error
+    except ValueError as error:
+        raise UnusableError(f"not JSON ({error})") from error
+    if not isinstance(content, JsonObject):
+        raise UnusableError("JSON, but not an object")
+    return content
+
+
+def _first_stands(pairs: list[tuple[str, object]]) -> JsonObject:
+    first, repeated = JsonObject(), []
+    for key, value in pairs:
+        if key in first:
+            repeated.append(key)
+        else:
+            first[key] = value
+    first.repeated = tuple(repeated)
+    return first
+
+
+def _parse_int(digits: str) -> int | float:
+    """Python refuses to parse integers of thousands of digits; as a float they are merely infinite."""
+    return int(digits) if len(digits) <= 18 else float(digits)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__

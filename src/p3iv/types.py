@@ -1,0 +1,125 @@
+"""What crosses the borders between the parts: steps, videos, vocabularies, windows, splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+Side = Literal["train", "val", "test"]
+SIDES: tuple[Side, ...] = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of a video, by the name of the action; both times are None where only the order is known."""
+
+    action: str
+    start_s: float | None = None
+    end_s: float | None = None
+    extra: tuple[tuple[str, str], ...] = ()  # further columns of steps.csv, kept as they came
+
+
+@dataclass(frozen=True)
+class Video:
+    """One video and its steps, ordered by start, then end."""
+
+    id: str
+    task: str
+    steps: tuple[Step, ...]
+    aliases: tuple[str, ...] = ()  # other names that its files may carry, such as TASK_VIDEO
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the steps have times: all of them do, or none does."""
+        return all(step.start_s is not None and step.end_s is not None for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Action:
+    """One entry of a vocabulary: a unique name, its description, and its number in the release if it has one."""
+
+    name: str
+    text: str
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The actions of a dataset; an action's place in it is its id everywhere after the readers."""
+
+    actions: tuple[Action, ...]
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(action.name for action in self.actions)
+
+    @cached_property
+    def id_of(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which videos train, which choose, which test."""
+
+    train: tuple[str, ...]
+    val: tuple[str, ...]
+    test: tuple[str, ...]
+
+    def side(self, name: Side) -> tuple[str, ...]:
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a source that could not be used, where it stands and what was done about it."""
+
+    where: str  # a file, with its line where there is one: annotations/23521_abc.csv:4
+    what: str
+    done: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.done}"
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What a reader makes of a release; nothing after it knows which release it was."""
+
+    name: str
+    videos: tuple[Video, ...]
+    vocabulary: Vocabulary
+    problems: tuple[Problem, ...] = ()
+    split: Split | None = None  # the release's own; an empty val is filled from train when the split is used
+
+
+@dataclass(frozen=True)
+class Window:
+    """One planning example: T consecutive actions and the two moments that are shown to the planner."""
+
+    video: str
+    first_step: int  # index in the video of the first action that is predicted
+    action_ids: tuple[int, ...]  # (T,)
+    start_s: float | None  # the start observation is centred here
+    goal_s: float | None
+
+
+@dataclass
+class ProblemLog:
+    """Collects problems while a source is read, so that one bad row never stops the rest."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, where: str, what: str, done: str) -> None:
+        self.problems.append(Problem(where, what, done))
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """A few names for a message, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
