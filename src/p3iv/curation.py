@@ -1,0 +1,174 @@
+"""Videos -> windows: which actions are predicted and which two moments are shown (supplement E; DESIGN section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from p3iv.annotations import read_split
+from p3iv.errors import ConfigError, SplitError
+from p3iv.splits import (
+    TEST_SHARE,
+    VAL_SHARE,
+    check_no_leak,
+    complete_split,
+    draw_number,
+    draw_order,
+    split_by_video,
+)
+from p3iv.types import Side, Split, Video, Vocabulary, Window, listed
+
+WINDOW_KINDS = ("inclusive", "after-start")
+SPLIT_KINDS = ("video", "release", "window")
+
+
+@dataclass(frozen=True)
+class CurationSettings:
+    """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
+
+    horizon: int = 3
+    window: str = "inclusive"
+    protocol: int = 1
+    split: str = "video"
+    split_seed: int = 0
+
+    def __post_init__(self) -> None:
+        shortest = 1 if self.protocol == 1 else 2
+        if self.protocol not in TEST_SHARE:
+            raise ConfigError(f"protocol={self.protocol}, but there are protocols 1 and 2.")
+        if self.horizon < shortest:
+            raise ConfigError(f"horizon={self.horizon}, but protocol {self.protocol} needs at least {shortest}.")
+        if self.window not in WINDOW_KINDS:
+            raise ConfigError(f"window={self.window!r}, but it is one of {', '.join(WINDOW_KINDS)}.")
+        if self.protocol == 2 and self.window != "inclusive":
+            raise ConfigError(f"window={self.window!r}, but protocol 2 defines its own: use --window inclusive.")
+
+    @property
+    def num_actions(self) -> int:
+        """Positions that are predicted: under protocol 2 a horizon of T means T - 1 of them."""
+        return self.horizon if self.protocol == 1 else self.horizon - 1
+
+
+@dataclass(frozen=True)
+class WindowSets:
+    """The windows of each side, and what a reader of any figure on them should know."""
+
+    train: tuple[Window, ...]
+    val: tuple[Window, ...]
+    test: tuple[Window, ...]
+    notes: tuple[str, ...] = ()
+
+    def side(self, name: Side) -> tuple[Window, ...]:
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
+
+
+def curate(
+    videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings, *, release_split: Split | None = None
+) -> WindowSets:
+    """Cut the windows and hand them to their sides; no split but the window split shares a video between sides."""
+    windows = cut_windows(videos, vocabulary, settings)
+    if settings.split == "window":
+        return _split_windows(windows, settings.split_seed, TEST_SHARE[settings.protocol])
+    split, notes = choose_split([video.id for video in videos], settings, release_split=release_split)
+    return WindowSets(
+        train=_of_videos(windows, split.train),
+        val=_of_videos(windows, split.val),
+        test=_of_videos(windows, split.test),
+        notes=notes,
+    )
+
+
+def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings) -> list[Window]:
+    """Every window of every video (protocol 1), or one per video drawn with the split seed (protocol 2)."""
+    cut = [
+        _windows_of(video, vocabulary, settings.num_actions, lead=settings.window == "after-start") for video in videos
+    ]
+    if settings.protocol == 2:
+        cut = [
+            [windows[draw_number(windows[0].video, seed=settings.split_seed, purpose="window") % len(windows)]]
+            for windows in cut
+            if windows
+        ]
+    return [window for windows in cut for window in windows]
+
+
+def choose_split(
+    videos: Sequence[str], settings: CurationSettings, *, release_split: Split | None
+) -> tuple[Split, tuple[str, ...]]:
+    """The split by video that the settings ask for, checked for leaks, and notes on what it leaves out."""
+    if settings.split == "video":
+        split = split_by_video(videos, seed=settings.split_seed, protocol=settings.protocol)
+    elif settings.split == "release":
+        if release_split is None:
+            raise SplitError("This dataset has no split.json of its own. Use --split video, or --split FILE.")
+        split = release_split
+    else:
+        split = _split_from_file(settings.split)
+    check_no_leak(split)
+    split, notes = restrict_split(split, videos)
+    split = complete_split(split, seed=settings.split_seed)
+    check_no_leak(split)
+    return split, notes
+
+
+def restrict_split(split: Split, videos: Iterable[str]) -> tuple[Split, tuple[str, ...]]:
+    """Keep the split's videos that exist; the notes name those that do not, and the videos on no side."""
+    known = set(videos)
+    named = {*split.train, *split.val, *split.test}
+    kept = Split(*(tuple(v for v in side if v in known) for side in (split.train, split.val, split.test)))
+    if not kept.train or not kept.test:
+        raise SplitError(
+            f"The split leaves {len(kept.train)} training and {len(kept.test)} test videos of this dataset's "
+            f"{len(known)}; it names {listed(sorted(named))}, the dataset has {listed(sorted(known))}."
+        )
+    notes = []
+    if strangers := sorted(named - known):
+        notes.append(f"{len(strangers)} videos of the split are not in the dataset: {listed(strangers)}")
+    if unused := sorted(known - named):
+        notes.append(f"{len(unused)} videos stand on no side of the split and are not used: {listed(unused)}")
+    return kept, tuple(notes)
+
+
+def _split_from_file(name: str) -> Split:
+    path = Path(name)
+    if not path.exists():
+        raise SplitError(f"split={name!r}: neither one of {', '.join(SPLIT_KINDS)} nor a file that exists.")
+    return read_split(path)
+
+
+def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead: bool) -> list[Window]:
+    """Slide over one video; with `lead`, the start is shown at one more action before those that are predicted."""
+    ids = [vocabulary.id_of[step.action] for step in video.steps]
+    shown_before = 1 if lead else 0
+    return [
+        Window(
+            video=video.id,
+            first_step=first,
+            action_ids=tuple(ids[first : first + num_actions]),
+            start_s=video.steps[first - shown_before].start_s,
+            goal_s=video.steps[first + num_actions - 1].end_s,
+        )
+        for first in range(shown_before, len(ids) - num_actions + 1)
+    ]
+
+
+def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window, ...]:
+    wanted = set(videos)
+    return tuple(window for window in windows if window.video in wanted)
+
+
+def _split_windows(windows: Sequence[Window], seed: int, test_share: float) -> WindowSets:
+    """The published CrossTask kind: windows, not videos, are dealt out, so test videos stand in train too."""
+    by_key = {f"{window.video}\0{window.first_step}": window for window in windows}
+    order = [by_key[key] for key in draw_order(by_key, seed=seed, purpose="window split")]
+    num_test = round(len(order) * test_share)
+    num_val = round((len(order) - num_test) * VAL_SHARE)
+    test, val, train = order[:num_test], order[num_test : num_test + num_val], order[num_test + num_val :]
+    tested = {window.video for window in test}
+    leaked = len(tested & {window.video for window in train})
+    note = (
+        f"split by window: {leaked} of {len(tested)} test videos also stand in train. "
+        f"Scores on this split are inflated; it exists to compare with published figures."
+    )
+    return WindowSets(tuple(train), tuple(val), tuple(test), (note,))
