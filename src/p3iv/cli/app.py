@@ -1,0 +1,88 @@
+"""The top of the command line: global options, `info`, and the one place where errors become sentences."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from p3iv import __version__
+from p3iv.cli import data
+from p3iv.cli.console import err, out, print_json
+from p3iv.errors import P3ivError
+
+app = typer.Typer(
+    name="p3iv",
+    help="Plan procedures from video: two moments in, the plausible step-by-step plans between them out.",
+    epilog="Start with `p3iv data make tabletop DIR`; `p3iv data import --help` for CrossTask, COIN, NIV or your own.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"p3iv {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def p3iv(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show versions, device, threads and which optional parts are installed."""
+    from p3iv.environment import EXTRAS, describe_environment  # noqa: PLC0415 - torch takes a second to import
+
+    environment = describe_environment()
+    if as_json:
+        print_json(environment)
+        return
+    rows = [
+        ("p3iv", environment.p3iv),
+        ("python", environment.python),
+        ("platform", environment.platform),
+        ("processors", str(environment.processors)),
+        ("device", environment.device),
+        ("torch threads", str(environment.threads)),
+        *((name, version or "not installed") for name, version in environment.packages.items()),
+    ]
+    width = max(len(name) for name, _ in rows) + 2
+    for name, value in rows:
+        out.print(f"{name:<{width}}{value}", markup=False)
+    for extra, there in environment.extras.items():
+        state = "installed" if there else f"missing {', '.join(EXTRAS[extra])}: pip install 'p3iv[{extra}]'"
+        out.print(f"{'extra ' + extra:<{width}}{state}", markup=False)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends with one sentence and exit code 1."""
+    try:
+        app()
+    except P3ivError as error:
+        err.print(f"error: {error}", markup=False, style="red" if err.is_terminal else None)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        err.print("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:  # `p3iv ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        err.print(f"error: {error}", markup=False)
+        sys.exit(1)
+

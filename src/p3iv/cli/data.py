@@ -1,0 +1,277 @@
+"""`p3iv data ...`: make, import, simulate, check, stats."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p3iv.cli.console import err, out, print_json, print_table, progress
+from p3iv.errors import ConfigError
+from p3iv.types import Problem
+
+if TYPE_CHECKING:
+    from p3iv.inspection import DatasetStats
+
+app = typer.Typer(
+    help="Make, import, check and describe datasets.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+make_app = typer.Typer(help="Make an embedded dataset.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(make_app, name="make")
+
+
+class ReleaseKind(StrEnum):
+    crosstask = "crosstask"
+    coin = "coin"
+    niv = "niv"
+    folder = "folder"
+
+
+class Dtype(StrEnum):
+    float16 = "float16"
+    float32 = "float32"
+
+
+class TabletopEncoder(StrEnum):
+    state = "state"
+    none = "none"
+
+
+DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@make_app.command("tabletop", epilog="Example: p3iv data make tabletop demo/tabletop --videos 160 --seed 0")
+def make_tabletop_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the dataset folder.")],
+    videos: Annotated[int, typer.Option("--videos", help="How many videos.")] = 160,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same videos.")] = 0,
+    encoder: Annotated[
+        TabletopEncoder, typer.Option("--encoder", help="Features to write: the noisy symbolic state, or none.")
+    ] = TabletopEncoder.state,
+    skip_rendering: Annotated[
+        bool, typer.Option("--skip-rendering", help="Write everything but the .mp4 files.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that render.")] = os.cpu_count() or 1,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make the tabletop world: household procedures on video, with the true distribution of plans."""
+    from p3iv.importing import refuse_to_overwrite  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.tabletop.make import make_tabletop  # noqa: PLC0415
+
+    refuse_to_overwrite(folder, overwrite=overwrite)
+    with progress("Rendering videos") as show:
+        make_tabletop(
+            folder,
+            num_videos=videos,
+            seed=seed,
+            encoder=encoder.value,
+            render=not skip_rendering,
+            jobs=jobs,
+            progress=show,
+        )
+    out.print(f"{videos} tabletop videos -> {folder}", markup=False)
+    out.print(f"next: p3iv data stats {folder}", markup=False)
+
+
+@app.command(
+    "import",
+    epilog="Example: p3iv data import crosstask crosstask_release.zip data/crosstask --language step_embeddings.npz",
+)
+def import_command(
+    kind: Annotated[ReleaseKind, typer.Argument(metavar="crosstask|coin|niv|folder", help="What SOURCE is.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="CrossTask: the release folder or its zip. COIN: the JSON. NIV: the csv folder. "
+            "folder: a folder with steps.csv (video,task,step,start_s,end_s[,text]).",
+        ),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the dataset folder.")],
+    features: Annotated[
+        Path | None, typer.Option("--features", help="Folder with one .npy or .npz per video, a row per second.")
+    ] = None,
+    language: Annotated[
+        Path | None, typer.Option("--language", help="Step embeddings: .npz with step, embedding[, step_id].")
+    ] = None,
+    rename: Annotated[
+        Path | None, typer.Option("--rename", help="JSON or CSV: name in the language file -> name of the step.")
+    ] = None,
+    split: Annotated[
+        Path | None, typer.Option("--split", help='JSON {"train": [...], "val": [...], "test": [...]} of video ids.')
+    ] = None,
+    videos: Annotated[Path | None, typer.Option("--videos", help="Folder with one video file per video.")] = None,
+    encoder: Annotated[str | None, typer.Option("--encoder", help="Who made the features, for the record.")] = None,
+    text_encoder: Annotated[
+        str | None, typer.Option("--text-encoder", help="Who made the step embeddings, for the record.")
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option("--dtype", help="Store features so; as they come if not given.")
+    ] = None,
+    keep_tasks_apart: Annotated[
+        bool, typer.Option("--keep-tasks-apart", help="CrossTask: 133 task-steps rather than 105 texts.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse the import if anything cannot be used.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a release, or a folder of your own, into a dataset folder."""
+    from p3iv.importing import ImportRequest, import_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
+
+    request = ImportRequest(
+        kind=kind.value,
+        source=source,
+        destination=folder,
+        features=features,
+        language=language,
+        rename=rename,
+        split=split,
+        videos=videos,
+        encoder=encoder,
+        text_encoder=text_encoder,
+        dtype=dtype.value if dtype else None,
+        keep_tasks_apart=keep_tasks_apart,
+        strict=strict,
+        overwrite=overwrite,
+    )
+    with progress("Packing features") as show:
+        report = import_dataset(request, progress=show)
+    if as_json:
+        print_json(report)
+        return
+    _print_problems(report.problems)
+    out.print(
+        f"{report.num_videos} videos, {report.num_tasks} tasks, {report.num_actions} actions, "
+        f"{report.num_steps} steps -> {report.folder}",
+        markup=False,
+    )
+    if report.features:
+        packed = report.features
+        out.print(
+            f"features of {packed.num_videos} videos: {packed.num_rows} rows of {packed.width} as {packed.dtype}, "
+            f"fingerprint {packed.fingerprint[:12]}",
+            markup=False,
+        )
+
+
+@app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
+def simulate_command(
+    folder: DatasetDir,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same features.")] = 0,
+    noise: Annotated[
+        float | None,
+        typer.Option("--noise", min=0.0, help="How hard it is to see what a second shows (default 4.5)."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace features that are not simulated.")] = False,
+) -> None:
+    """Make stand-in features from the annotations and step embeddings, to run at full size without the real ones."""
+    from p3iv.importing import simulate_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
+
+    with progress("Simulating features") as show:
+        packed = simulate_dataset(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
+    out.print(
+        f"SIMULATED features of {packed.num_videos} videos: {packed.num_rows} rows of {packed.width} -> {folder}. "
+        f"Figures on them are about code, not about the world.",
+        markup=False,
+    )
+
+
+@app.command("check", epilog="Example: p3iv data check data/crosstask")
+def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
+    """Validate a dataset folder completely; exits with 1 if anything in it is wrong."""
+    from p3iv.inspection import check_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
+
+    findings = check_dataset(folder)
+    errors = sum(finding.severity == "error" for finding in findings)
+    if as_json:
+        print_json([vars(finding) for finding in findings])
+    else:
+        for finding in findings:
+            out.print(f"{finding.severity}: {finding.message}", markup=False)
+        verdict = f"{errors} errors" if errors else "sound"
+        out.print(f"{folder}: {verdict}, {len(findings) - errors} warnings", markup=False)
+    if errors:
+        raise typer.Exit(1)
+
+
+@app.command("stats", epilog="Example: p3iv data stats data/crosstask --json")
+def stats_command(
+    folder: DatasetDir,
+    window: Annotated[str, typer.Option("--window", help="inclusive or after-start.")] = "inclusive",
+    protocol: Annotated[int, typer.Option("--protocol", help="1 (every window) or 2 (one per video).")] = 1,
+    split: Annotated[
+        str, typer.Option("--split", help="video, release (the dataset's own), window, or a split file.")
+    ] = "video",
+    split_seed: Annotated[int, typer.Option("--split-seed", min=0, help="The split depends on it alone.")] = 0,
+    horizons: Annotated[str, typer.Option("--horizons", help="Which horizons, with commas.")] = "3,4,5,6",
+    as_json: AsJson = False,
+) -> None:
+    """Print videos, tasks, actions, windows per horizon and side, and how ambiguous they are."""
+    from p3iv.curation import CurationSettings  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.dataset import open_dataset  # noqa: PLC0415
+    from p3iv.inspection import describe_dataset  # noqa: PLC0415
+
+    wanted = _parse_horizons(horizons)
+    settings = CurationSettings(wanted[0], window, protocol, split, split_seed)
+    stats = describe_dataset(open_dataset(folder), settings, horizons=wanted)
+    if as_json:
+        print_json(stats)
+        return
+    _print_stats(stats)
+
+
+def _print_problems(problems: tuple[Problem, ...]) -> None:
+    """Every single one, on standard error, so that a log keeps them apart from the result."""
+    for problem in problems:
+        err.print(f"problem: {problem}", markup=False)
+    if problems:
+        err.print(f"{len(problems)} problems, listed above; --strict refuses an import with any.", markup=False)
+
+
+def _parse_horizons(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--horizons {text!r}, but it is numbers with commas, such as 3,4,5,6.") from error
+
+
+def _print_stats(stats: DatasetStats) -> None:
+    out.print(stats.label, style="bold", markup=False)
+    spread = stats.steps_per_video
+    out.print(
+        f"{stats.videos} videos, {stats.tasks} tasks, {stats.actions} actions ({stats.actions_seen} seen), "
+        f"{stats.steps} steps: {spread['mean']:.1f} per video ({spread['min']:.0f} to {spread['max']:.0f}), "
+        f"{100 * stats.repeated_next_share:.1f} % repeat the step before them",
+        markup=False,
+    )
+    if stats.features:
+        shown = stats.features
+        out.print(f"features: {shown['rows']} rows of {shown['width']} as {shown['dtype']} in {shown['videos']} videos")
+    sides = ", ".join(f"{side} {count}" for side, count in stats.videos_by_side.items())
+    out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""), markup=False)
+    headers = ("horizon", "windows", "train", "val", "test", "repeats", "plans/pair", "plans/window")
+    rows = [
+        (
+            f"T={horizon}",
+            *(f"{count:,}" for count in (of.windows, *of.by_side.values())),
+            f"{100 * of.repeated_action_share:.1f} %",
+            f"{of.plans_per_pair:.2f}",
+            f"{of.plans_per_window:.2f}",
+        )
+        for horizon, of in stats.horizons.items()
+    ]
+    out.print()
+    print_table(headers, rows)
+    out.print("repeats: windows in which an action occurs twice", style="dim")
+    out.print(
+        "plans: unique ones that share first and last action, mean over distinct pairs and over windows", style="dim"
+    )
+    for note in stats.notes:
+        out.print(f"note: {note}", markup=False)
