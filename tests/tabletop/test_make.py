@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from p3iv.dataset import open_dataset
+from p3iv.errors import ConfigError
+from p3iv.features import FeatureStore
+from p3iv.tabletop.make import make_tabletop
+from p3iv.tabletop.script import Script, write_script
+from p3iv.tabletop.state_encoder import FACTS, embed_text, encode_states
+from p3iv.tabletop.tasks import RULES
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_the_jobs(tmp_path: Path) -> None:
+    make_tabletop(tmp_path / "one", num_videos=3, seed=5, jobs=1)
+    make_tabletop(tmp_path / "two", num_videos=3, seed=5, jobs=2)
+    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    assert len([name for name in one if name.endswith(".mp4")]) == 3
+    assert one == two
+
+
+def test_other_seeds_give_other_videos(tabletop: Path, tmp_path: Path) -> None:
+    make_tabletop(tmp_path / "other", num_videos=40, seed=1, render=False)
+    assert (tmp_path / "other" / "steps.csv").read_bytes() != (tabletop / "steps.csv").read_bytes()
+
+
+def test_steps_take_2_to_5_seconds_with_pauses_between(tabletop: Path) -> None:
+    for video in open_dataset(tabletop).videos:
+        times = [(step.start_s or 0.0, step.end_s or 0.0) for step in video.steps]
+        assert all(1.9 <= end - start <= 5.1 for start, end in times)
+        assert all(after[0] - before[1] >= 0.3 for before, after in pairwise(times))
+
+
+def test_truth_holds_every_window_and_the_plan_that_was_executed(tabletop: Path) -> None:
+    dataset = open_dataset(tabletop)
+    truth = {(line.video, line.first_step, line.horizon): dict(line.plans) for line in dataset.read_truth()}
+    windows = 0
+    for video in dataset.videos:
+        ids = [dataset.vocabulary.id_of[step.action] for step in video.steps]
+        for horizon in (2, 3, 4, 5, 6):
+            for first in range(len(ids) - horizon + 1):
+                assert truth[video.id, first, horizon][tuple(ids[first : first + horizon])] > 0
+                windows += 1
+    assert len(truth) == windows
+
+
+def test_state_features_show_the_table_of_every_second(tabletop: Path) -> None:
+    """With the noise averaged out, a least-squares read-out recovers the facts at rest before the first step."""
+    store = FeatureStore.open(tabletop / "features")
+    scripts = [write_script(0, index) for index in range(40)]
+    rows = np.concatenate([store.rows(script.id).astype(np.float64) for script in scripts])
+    clean = np.concatenate([_facts_per_second(script) for script in scripts])
+    assert rows.shape[0] == clean.shape[0]
+    weights = np.linalg.lstsq(np.c_[rows, np.ones(len(rows))], clean, rcond=None)[0]
+    named = (np.c_[rows, np.ones(len(rows))] @ weights > 0.5) == (clean > 0.5)
+    assert named.mean() > 0.97
+
+
+def _facts_per_second(script: Script) -> np.ndarray:
+    seconds = np.arange(int(np.ceil(script.length_s))) + 0.5
+    done = [sum((start + end) / 2 <= second for start, end in script.times) for second in seconds]
+    return np.array([[fact in script.execution.states[n] for fact in FACTS] for n in done], dtype=np.float64)
+
+
+def test_noise_belongs_to_the_video() -> None:
+    script = write_script(0, 0)
+    first, second = (
+        encode_states(script.execution, script.times, script.length_s, np.random.default_rng(seed)) for seed in (0, 1)
+    )
+    assert first.shape == second.shape
+    assert not np.array_equal(first, second)
+
+
+def test_step_embeddings_tell_all_steps_apart_and_put_like_near_like() -> None:
+    embeddings = {step: embed_text(step) for step in RULES}
+    table = np.stack(list(embeddings.values()))
+    assert len({row.tobytes() for row in table}) == len(RULES)
+    assert np.allclose(np.linalg.norm(table, axis=1), 1.0, atol=1e-6)
+    alike = embeddings["slice the tomato"] @ embeddings["slice the cucumber"]
+    assert alike > embeddings["slice the tomato"] @ embeddings["seal the envelope"] + 0.2
+
+
+def test_the_card_names_the_encoder(tabletop: Path) -> None:
+    assert open_dataset(tabletop).card.label == "tabletop (state features)"
+
+
+def test_truth_lines_are_plain_json(tabletop: Path) -> None:
+    with (tabletop / "truth.jsonl").open() as lines:
+        line = json.loads(next(lines))
+    assert set(line) == {"video", "first_step", "horizon", "plans"}
+
+
+@pytest.mark.parametrize("options", [{"num_videos": 2}, {"encoder": "clip"}])
+def test_options_outside_what_is_allowed_are_refused(tmp_path: Path, options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        make_tabletop(tmp_path / "t", **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
