@@ -35,6 +35,15 @@ def test_every_execution_is_valid_and_of_a_fair_length(executions: list[Executio
             assert RULES[step].apply(before) == after
 
 
+def test_every_execution_does_all_that_its_procedure_requires(executions: list[Execution]) -> None:
+    procedures = {procedure.name: procedure for procedure in PROCEDURES}
+    for execution in executions:
+        for slot in procedures[execution.procedure].slots:
+            taken = [step for step in execution.steps if step in slot.weights]
+            shown = any(RULES[step].adds <= execution.states[0] for step in slot.weights)
+            assert len(taken) == 1 or slot.optional or shown
+
+
 def test_every_step_and_procedure_occurs(executions: list[Execution]) -> None:
     assert {step for execution in executions for step in execution.steps} == set(RULES)
     assert {execution.procedure for execution in executions} == {procedure.name for procedure in PROCEDURES}

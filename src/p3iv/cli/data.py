@@ -59,6 +59,9 @@ def make_tabletop_command(
         bool, typer.Option("--skip-rendering", help="Write everything but the .mp4 files.")
     ] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that render.")] = os.cpu_count() or 1,
+    sheet: Annotated[
+        Path | None, typer.Option("--sheet", help="Also draw a contact sheet into this .png file.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Make the tabletop world: household procedures on video, with the true distribution of plans."""
@@ -76,6 +79,10 @@ def make_tabletop_command(
             jobs=jobs,
             progress=show,
         )
+    if sheet is not None:
+        from p3iv.tabletop.sheet import write_sheet  # noqa: PLC0415 - needs Pillow
+
+        write_sheet(sheet, seed=seed)
     out.print(f"{videos} tabletop videos -> {folder}", markup=False)
     out.print(f"next: p3iv data stats {folder}", markup=False)
 

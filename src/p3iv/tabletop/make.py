@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 from p3iv.annotations import write_split, write_steps
 from p3iv.atomic import whole_file, whole_folder
 from p3iv.dataset import DatasetCard
-from p3iv.errors import ConfigError
+from p3iv.errors import ConfigError, MissingExtraError
 from p3iv.features import StoreWriter, write_language
 from p3iv.splits import split_by_video
 from p3iv.tabletop.script import FRAMES_PER_SECOND, Script, write_script
@@ -47,6 +48,7 @@ def make_tabletop(
         if encoder == "state":
             _write_features(beside, videos)
         if render:
+            _require_drawing()
             _render_all(beside / "videos", videos, jobs, progress)
         DatasetCard(
             name="tabletop",
@@ -108,6 +110,11 @@ def _write_features(folder: Path, videos: Sequence[Script]) -> None:
         for video in videos:
             rng = np.random.default_rng([*video.seed, _NOISE])
             store.add(video.id, encode_states(video.execution, video.times, video.length_s, rng))
+
+
+def _require_drawing() -> None:
+    if find_spec("PIL") is None or find_spec("av") is None:
+        raise MissingExtraError("Pillow and PyAV", "video", "Drawing the tabletop")
 
 
 def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Callable[[int, int], None] | None) -> None:

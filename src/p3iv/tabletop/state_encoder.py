@@ -10,13 +10,14 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p3iv.tabletop.tasks import PROCEDURES, RULES
 from p3iv.tabletop.world import Execution
 
 FEATURE_WIDTH = 128
 LANGUAGE_WIDTH = 128
-VIDEO_NOISE, SECOND_NOISE = 0.5, 0.5  # standard deviations, per dimension, where one fact moves a row by about 1
+VIDEO_NOISE, SECOND_NOISE = 0.5, 0.5  # lengths of the noise, where one fact moves a row by about 1
 _STOP_WORDS = {"a", "an", "the", "of", "its"}
 
 FACTS: tuple[str, ...] = tuple(
@@ -29,7 +30,7 @@ FACTS: tuple[str, ...] = tuple(
 
 def encode_states(
     execution: Execution, times: Sequence[tuple[float, float]], length_s: float, rng: np.random.Generator
-) -> np.ndarray:
+) -> NDArray[np.float16]:
     """One row per second: the table at the middle of that second, a step in progress being half done half-way."""
     facts = np.array([[fact in state for fact in FACTS] for state in execution.states], dtype=np.float64)  # (N+1, X)
     seconds = np.arange(int(np.ceil(length_s))) + 0.5
@@ -38,10 +39,10 @@ def encode_states(
         progress = np.clip((seconds - start_s) / (end_s - start_s), 0.0, 1.0)[:, None]
         shown += progress * (facts[step + 1] - facts[step])
     noise = VIDEO_NOISE * rng.normal(size=FEATURE_WIDTH) + SECOND_NOISE * rng.normal(size=(len(seconds), FEATURE_WIDTH))
-    return (shown @ _projection() + noise / np.sqrt(FEATURE_WIDTH)).astype(np.float16)  # (seconds, F)
+    return np.asarray(shown @ _projection() + noise / np.sqrt(FEATURE_WIDTH), dtype=np.float16)  # (seconds, F)
 
 
-def embed_text(text: str) -> np.ndarray:
+def embed_text(text: str) -> NDArray[np.float32]:
     """A hashed bag of words: every word adds four signed ones at places that its hash chooses; unit length."""
     embedding = np.zeros(LANGUAGE_WIDTH)
     for word in text.lower().split():
@@ -49,9 +50,11 @@ def embed_text(text: str) -> np.ndarray:
             digest = hashlib.sha256(word.encode()).digest()
             for place, sign in zip(digest[0:4], digest[4:8], strict=True):
                 embedding[place % LANGUAGE_WIDTH] += 1.0 if sign % 2 else -1.0
-    return (embedding / max(float(np.linalg.norm(embedding)), 1e-9)).astype(np.float32)
+    length = max(float(np.linalg.norm(embedding)), 1e-9)
+    return np.asarray(embedding / length, dtype=np.float32)
 
 
-def _projection() -> np.ndarray:
+def _projection() -> NDArray[np.float64]:
     """The same for every dataset: rows of about unit length."""
-    return np.random.default_rng(2022).normal(size=(len(FACTS), FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
+    rng = np.random.default_rng(2022)
+    return np.asarray(rng.normal(size=(len(FACTS), FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH))

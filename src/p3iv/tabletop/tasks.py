@@ -138,7 +138,7 @@ RULES: dict[str, Rule] = {
         needs="bowl.beaten bowl.salt pan.butter", adds="pan.egg", removes="bowl.egg bowl.beaten bowl.salt pan.butter"
     ),
     "stir the eggs in the pan": _rule(needs="pan.egg stove.on", adds="pan.cooked"),
-    "turn off the stove": _rule(needs="stove.on pan.cooked", removes="stove.on"),
+    "turn off the stove": _rule(needs="stove.on", removes="stove.on"),
     "slide the eggs onto the plate": _rule(needs="pan.cooked plate", adds="plate.egg", removes="pan.egg pan.cooked"),
     "sprinkle chives on the eggs": _rule(needs="plate.egg", adds="plate.chives"),
     # smoothie
@@ -153,7 +153,7 @@ RULES: dict[str, Rule] = {
         needs="blender mango", lacks="blender.lid", adds="blender.mango", removes="mango"
     ),
     "pour milk into the blender": _rule(needs="blender milk", lacks="blender.lid", adds="blender.milk"),
-    "add ice to the blender": _rule(needs="blender", lacks="blender.lid", adds="blender.ice"),
+    "add ice to the blender": _rule(needs="blender", lacks="blender.lid glass.smoothie", adds="blender.ice"),
     "put the lid on the blender": _rule(needs="blender.banana blender.milk", adds="blender.lid"),
     "run the blender": _rule(
         needs="blender.lid",
@@ -314,7 +314,7 @@ PROCEDURES: tuple[Procedure, ...] = (
             _once("pour the eggs into the pan", 3.0),
             _once("stir the eggs in the pan", 3.0),
             _once("set out a plate", 0.6),
-            _once("turn off the stove", 2.0),
+            _once("turn off the stove", 2.0, after=("stir the eggs in the pan",)),
             _once("slide the eggs onto the plate"),
             _maybe("sprinkle chives on the eggs", 0.8),
         ),

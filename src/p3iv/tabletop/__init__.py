@@ -1,0 +1,1 @@
+"""The embedded world: household procedures on a table, with their exact plans and their pictures."""

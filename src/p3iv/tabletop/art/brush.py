@@ -1,0 +1,207 @@
+"""A brush that draws shaded shapes at three times the size, and the sprites that come of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p3iv.errors import MissingExtraError
+
+try:
+    from PIL import Image, ImageDraw
+except ImportError as error:
+    raise MissingExtraError("pillow", "video", "Drawing the tabletop") from error
+
+RGB = tuple[int, int, int]
+Point = tuple[float, float]
+Pixels = NDArray[np.uint8]
+
+SUPERSAMPLE = 3
+WHITE: RGB = (250, 250, 246)
+BLACK: RGB = (34, 32, 34)
+FLAT = 0.44  # height over width of a circle that lies on the table, seen from the camera
+
+_CIRCLE = [(math.cos(2 * math.pi * i / 26), math.sin(2 * math.pi * i / 26)) for i in range(26)]
+_ACROSS = np.linspace(0.0, 1.0, 24)
+_LIGHT = 0.32 - 1.15 * np.abs(_ACROSS - 0.28) ** 1.2  # a highlight left of the middle, the dark side on the right
+_OUTLINE = 0.42
+
+
+def tint(color: RGB, factor: float) -> RGB:
+    """Darker below 1, lighter above."""
+    r, g, b = (min(255, max(0, round(channel * factor))) for channel in color)
+    return r, g, b
+
+
+def mix(one: RGB, other: RGB, share: float) -> RGB:
+    """`share` of the other colour in the one."""
+    r, g, b = (round(x + (y - x) * share) for x, y in zip(one, other, strict=True))
+    return r, g, b
+
+
+def arc(x: float, y: float, rx: float, ry: float, first: float, last: float, count: int = 14) -> list[Point]:  # noqa: PLR0917 - a shape
+    """Points along an ellipse from one angle to another, in degrees, clockwise from the right."""
+    angles = [math.radians(first + (last - first) * i / (count - 1)) for i in range(count)]
+    return [(x + rx * math.cos(a), y + ry * math.sin(a)) for a in angles]
+
+
+@dataclass(frozen=True)
+class Sprite:
+    """A picture with soft edges; `left` and `top` are where its corner lies from the point that it is pasted at."""
+
+    ink: NDArray[np.uint16]  # (h, w, 3), already multiplied by its opacity
+    veil: NDArray[np.uint16]  # (h, w, 1), what is left of the ground: 0 ... 256
+    left: int
+    top: int
+
+    def paste(self, canvas: Pixels, x: float, y: float) -> None:
+        """Lay the sprite over the canvas, in place; what falls outside is cut off."""
+        x0, y0 = round(x) + self.left, round(y) + self.top
+        height, width = self.veil.shape[:2]
+        top, left = max(0, -y0), max(0, -x0)
+        bottom, right = min(height, canvas.shape[0] - y0), min(width, canvas.shape[1] - x0)
+        if top >= bottom or left >= right:
+            return
+        ground = canvas[y0 + top : y0 + bottom, x0 + left : x0 + right]
+        blend = ground * self.veil[top:bottom, left:right]
+        blend >>= 8
+        blend += self.ink[top:bottom, left:right]
+        ground[...] = blend
+
+    def mirrored(self) -> Sprite:
+        """Left and right exchanged."""
+        width = self.veil.shape[1]
+        ink, veil = (np.ascontiguousarray(array[:, ::-1]) for array in (self.ink, self.veil))
+        return Sprite(ink, veil, 1 - self.left - width, self.top)
+
+
+class Brush:
+    """Draws in table units about an anchor, the point where an object stands; y points down.
+
+    `paint` holds the colours of this video by name. `angle` turns the drawing clockwise, in degrees; `flip`
+    exchanges left and right before that.
+    """
+
+    def __init__(
+        self,
+        paint: Mapping[str, RGB],
+        *,
+        scale: float = 1.0,
+        angle: float = 0.0,
+        flip: bool = False,
+        reach: tuple[float, float, float, float] = (26.0, 60.0, 26.0, 13.0),  # left, up, right, down
+    ) -> None:
+        self.paint = paint
+        self._unit = scale * SUPERSAMPLE
+        self._sign = -1.0 if flip else 1.0
+        self._cos, self._sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        left, up, right, down = reach
+        self._x = self._y = 0.0
+        corners = self._map([(-left, -up), (right, -up), (right, down), (-left, down)])
+        self._left = math.floor(min(x for x, _ in corners) / SUPERSAMPLE) - 2  # in pixels of the picture
+        self._top = math.floor(min(y for _, y in corners) / SUPERSAMPLE) - 2
+        self._x, self._y = -self._left * SUPERSAMPLE, -self._top * SUPERSAMPLE
+        width = math.ceil(max(x for x, _ in corners) / SUPERSAMPLE) + 2 - self._left
+        height = math.ceil(max(y for _, y in corners) / SUPERSAMPLE) + 2 - self._top
+        self._image = Image.new("RGBA", (width * SUPERSAMPLE, height * SUPERSAMPLE))
+        self._draw = ImageDraw.Draw(self._image)
+
+    def polygon(self, points: Iterable[Point], color: RGB, opacity: float = 1.0) -> None:
+        """Fill a shape with one colour."""
+        mapped = self._map(points)
+        if opacity >= 1.0:
+            self._draw.polygon(mapped, fill=(*color, 255))
+            return
+        tile, corner = _tile(mapped, "RGBA", self._image.size)
+        if tile is None:
+            return
+        moved = [(x - corner[0], y - corner[1]) for x, y in mapped]
+        ImageDraw.Draw(tile).polygon(moved, fill=(*color, round(255 * opacity)))
+        self._image.alpha_composite(tile, corner)
+
+    def shaded(self, points: Iterable[Point], color: RGB, depth: float = 0.5) -> None:
+        """Fill a shape that bulges: lit from the left, dark on the right."""
+        mapped = self._map(points)
+        mask, corner = _tile(mapped, "L", self._image.size)
+        if mask is None:
+            return
+        ImageDraw.Draw(mask).polygon([(x - corner[0], y - corner[1]) for x, y in mapped], fill=255)
+        row = np.clip(np.outer(1.0 + depth * _LIGHT, color), 0, 255).astype(np.uint8)
+        across = Image.fromarray(row[None]).resize(mask.size, Image.Resampling.BILINEAR)
+        self._image.paste(across, corner, mask)
+
+    def ellipse(self, x: float, y: float, rx: float, ry: float, color: RGB, opacity: float = 1.0) -> None:  # noqa: PLR0917 - a shape
+        """Fill an ellipse with one colour."""
+        self.polygon([(x + rx * c, y + ry * s) for c, s in _CIRCLE], color, opacity)
+
+    def disc(self, x: float, y: float, radius: float, color: RGB, opacity: float = 1.0) -> None:
+        """Fill a circle that lies flat on the table."""
+        self.ellipse(x, y, radius, radius * FLAT, color, opacity)
+
+    def ball(self, x: float, y: float, rx: float, ry: float, color: RGB) -> None:
+        """A round thing with a shine."""
+        self.shaded([(x + rx * c, y + ry * s) for c, s in _CIRCLE], color, 0.75)
+        self.ellipse(x - 0.35 * rx, y - 0.4 * ry, 0.28 * rx, 0.2 * ry, WHITE, 0.55)
+
+    def stroke(self, points: Sequence[Point], width: float, color: RGB) -> None:
+        """A line with round ends."""
+        mapped = self._map(points)
+        thick = max(1.0, width * self._unit)
+        self._draw.line(mapped, fill=(*color, 255), width=round(thick), joint="curve")
+        for x, y in (mapped[0], mapped[-1]):
+            r = thick / 2
+            self._draw.ellipse((x - r, y - r, x + r, y + r), fill=(*color, 255))
+
+    def dots(self, points: Iterable[Point], radius: float, color: RGB, opacity: float = 1.0) -> None:
+        """Small round specks."""
+        for x, y in points:
+            self.ellipse(x, y, radius, radius, color, opacity)
+
+    def sprite(self, *, outline: bool = True, gain: Sequence[float] = (1.0, 1.0, 1.0), headroom: int = 0) -> Sprite:
+        """The finished drawing in the size of the picture, under a light of this colour, with a thin dark outline.
+
+        With `headroom`, black and white keep that distance from 0 and 255.
+        """
+        box = self._image.getbbox() or (0, 0, SUPERSAMPLE, SUPERSAMPLE)
+        x0, y0 = (v // SUPERSAMPLE - 1 for v in box[:2])  # a pixel of room for the outline
+        x1, y1 = (-(-v // SUPERSAMPLE) + 1 for v in box[2:])
+        cut = self._image.crop(tuple(SUPERSAMPLE * v for v in (x0, y0, x1, y1)))  # type: ignore[arg-type]
+        small = np.asarray(cut.convert("RGBa").reduce(SUPERSAMPLE)).astype(np.float32)
+        ink, alpha = small[..., :3] * np.asarray(gain, np.float32), small[..., 3:] / 255.0
+        if outline:
+            rim = (_spread(alpha) - alpha) * np.float32(_OUTLINE)
+            ink, alpha = ink + rim * np.asarray((38, 30, 28), np.float32), alpha + rim
+        ink = np.minimum(ink, 255.0 * alpha) * (1 - 2 * headroom / 255) + headroom * alpha
+        veil = np.rint(256.0 * (1.0 - alpha)).astype(np.uint16)
+        # ink + ground * veil / 256 must stay within a byte
+        inked = np.minimum(np.rint(ink), 255 - ((255 * veil) >> 8)).astype(np.uint16)
+        return Sprite(inked, veil, self._left + x0, self._top + y0)
+
+    def _map(self, points: Iterable[Point]) -> list[Point]:
+        c, s = self._cos * self._unit, self._sin * self._unit
+        cf, sf = c * self._sign, s * self._sign
+        return [(self._x + cf * x - s * y, self._y + sf * x + c * y) for x, y in points]
+
+
+def _tile(points: list[Point], mode: str, room: tuple[int, int]) -> tuple[Image.Image | None, tuple[int, int]]:
+    """An empty picture just large enough for the shape, and where it lies in the room."""
+    left, top = max(0, int(min(x for x, _ in points))), max(0, int(min(y for _, y in points)))
+    right = min(room[0], int(max(x for x, _ in points)) + 2)
+    bottom = min(room[1], int(max(y for _, y in points)) + 2)
+    if right <= left or bottom <= top:
+        return None, (left, top)
+    return Image.new(mode, (right - left, bottom - top)), (left, top)
+
+
+def _spread(alpha: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The largest opacity among a pixel and its four neighbours."""
+    wide = alpha.copy()
+    np.maximum(wide[1:], alpha[:-1], out=wide[1:])
+    np.maximum(wide[:-1], alpha[1:], out=wide[:-1])
+    np.maximum(wide[:, 1:], alpha[:, :-1], out=wide[:, 1:])
+    np.maximum(wide[:, :-1], alpha[:, 1:], out=wide[:, :-1])
+    return wide

@@ -1,0 +1,225 @@
+"""How one video looks, all from its seed: where things stand, the view, the light, the colours, the table."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from p3iv.tabletop.art.brush import RGB, Point
+from p3iv.tabletop.art.clutter import CLUTTER
+
+FRAME = 160  # pixels, both ways; table units are pixels of a camera that stands straight
+NUM_SEATS = 8
+_LOOK = 3  # what the random generator is for, beside those of the script and of the features
+
+
+@dataclass(frozen=True)
+class Paint:
+    """The colours that one kind of thing may have, as ranges of hue (may pass 1), saturation and value."""
+
+    hue: tuple[float, float] = (0.0, 1.0)
+    saturation: tuple[float, float] = (0.2, 0.75)
+    value: tuple[float, float] = (0.45, 0.95)
+
+    def draw(self, rng: np.random.Generator) -> RGB:
+        hue, saturation, value = (float(rng.uniform(*span)) for span in (self.hue, self.saturation, self.value))
+        r, g, b = (round(255 * channel) for channel in colorsys.hsv_to_rgb(hue % 1.0, saturation, value))
+        return r, g, b
+
+
+_ANY = Paint()
+_PALE = Paint(saturation=(0.02, 0.3), value=(0.82, 0.98))
+_WOOD = Paint((0.05, 0.11), (0.3, 0.62), (0.3, 0.85))
+_VIVID = Paint(saturation=(0.55, 0.9), value=(0.5, 0.9))
+
+PAINTS: dict[str, Paint] = {
+    "mug": _ANY,
+    "kettle": Paint(saturation=(0.0, 0.7), value=(0.4, 0.95)),
+    "tea": Paint(saturation=(0.35, 0.8), value=(0.4, 0.85)),
+    "label": _PALE,
+    "lid": Paint(saturation=(0.1, 0.8), value=(0.25, 0.75)),
+    "milk": _VIVID,
+    "sugar": _ANY,
+    "plate": Paint(saturation=(0.02, 0.45), value=(0.72, 0.98)),
+    "dish": Paint(saturation=(0.05, 0.5), value=(0.6, 0.95)),
+    "toaster": Paint(saturation=(0.0, 0.6), value=(0.5, 0.92)),
+    "cloth": _VIVID,
+    "bowl": _ANY,
+    "pepper": Paint((0.05, 0.1), (0.3, 0.5), (0.12, 0.25)),
+    "stove": Paint(saturation=(0.0, 0.3), value=(0.5, 0.92)),
+    "pan": Paint(saturation=(0.0, 0.5), value=(0.25, 0.6)),
+    "carton": Paint(saturation=(0.05, 0.35), value=(0.5, 0.85)),
+    "shell": Paint((0.05, 0.12), (0.05, 0.4), (0.8, 0.98)),
+    "blender": Paint(saturation=(0.0, 0.7), value=(0.3, 0.9)),
+    "leaf": Paint((0.24, 0.4), (0.45, 0.75), (0.5, 0.8)),
+    "pot": Paint(saturation=(0.2, 0.7), value=(0.4, 0.9)),
+    "bag": _VIVID,
+    "can": Paint(saturation=(0.1, 0.75), value=(0.45, 0.9)),
+    "card": Paint(saturation=(0.0, 0.2), value=(0.9, 1.0)),
+    "envelope": Paint(saturation=(0.08, 0.4), value=(0.75, 0.97)),
+    "stamp": _VIVID,
+    "ribbon": _VIVID,
+    "pen": _VIVID,
+    "handle": Paint(saturation=(0.1, 0.7), value=(0.2, 0.6)),
+    "sleeve": Paint(saturation=(0.05, 0.7), value=(0.2, 0.9)),
+    "clutter1": _ANY,
+    "clutter2": _ANY,
+    "table": Paint(saturation=(0.03, 0.4), value=(0.35, 0.92)),
+    "wall": Paint(saturation=(0.02, 0.35), value=(0.35, 0.95)),
+    "decoration": _ANY,
+}
+_SKINS: tuple[RGB, ...] = (
+    (250, 212, 184),
+    (236, 188, 152),
+    (214, 162, 120),
+    (176, 120, 82),
+    (130, 84, 58),
+    (96, 62, 44),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands, and how large it looks there: what is near is larger."""
+
+    x: float
+    y: float
+    scale: float
+
+    def at(self, offset: Point) -> Point:
+        """The point of the table plane that lies `offset` from the foot of what stands here."""
+        return self.x + self.scale * offset[0], self.y + self.scale * offset[1]
+
+
+@dataclass(frozen=True)
+class View:
+    """The camera: from table units to pixels of a canvas with a margin on every side."""
+
+    scale: float
+    angle: float  # degrees
+    shift: Point
+    mirrored: bool
+    margin: int = 8
+
+    def pixel(self, x: float, y: float) -> Point:
+        c, s = math.cos(math.radians(self.angle)) * self.scale, math.sin(math.radians(self.angle)) * self.scale
+        dx, dy = x - FRAME / 2, y - FRAME / 2
+        middle = FRAME / 2 + self.margin
+        across, down = middle + self.shift[0] + c * dx - s * dy, middle + self.shift[1] + s * dx + c * dy
+        return 2 * middle - 1 - across if self.mirrored else across, down
+
+
+@dataclass(frozen=True)
+class Light:
+    """Brightness and tone, how it falls off over the picture, and where shadows fall."""
+
+    gain: tuple[float, float, float]
+    vignette: float
+    slope: float
+    slope_angle: float
+    shadow: Point
+    flicker: float  # of 255
+    flicker_rate: float  # Hz
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that tells one video from another that shows the same."""
+
+    paint: dict[str, RGB]
+    seats: tuple[Place, ...]  # by Thing.seat; the last one is for clutter
+    clutter: tuple[tuple[str, Place], ...]
+    table: str
+    wall: str
+    horizon: float
+    view: View
+    light: Light
+    shoulder: Point  # where the right arm comes from
+    left_handed_from: float  # what lies further right than this is done with the left hand
+    drift: tuple[float, float, float, float]  # amplitude in pixels, rate in Hz, two phases
+    noise: float  # standard deviation, of 255
+    blur: int  # share of each neighbour, of 256
+    texture_seed: int
+
+
+TABLES = ("planks", "grain", "checks", "tiles", "speckle", "stripes")
+WALLS = ("plain", "tiles", "stripes", "panel", "window", "shelf")
+
+
+def make_look(seed: Sequence[int]) -> Look:
+    """The look of the video with this seed."""
+    rng = np.random.default_rng([*seed, _LOOK])
+    paint = {name: paint.draw(rng) for name, paint in PAINTS.items()}
+    if rng.random() < 0.5:  # half of all tables are of wood
+        paint["table"] = _WOOD.draw(rng)
+    paint["skin"] = _SKINS[int(rng.integers(len(_SKINS)))]
+    seats = _seats(rng)
+    around = math.radians(rng.uniform(8, 72))
+    return Look(
+        paint=paint,
+        seats=seats,
+        clutter=_clutter(rng, seats[NUM_SEATS - 1]),
+        table=str(rng.choice(TABLES)),
+        wall=str(rng.choice(WALLS)),
+        horizon=float(rng.uniform(34, 50)),
+        view=_view(rng),
+        light=_light(rng),
+        shoulder=(80 + 270 * math.sin(around), 80 + 270 * math.cos(around)),
+        left_handed_from=float(rng.uniform(75, 125)),
+        drift=_drift(rng),
+        noise=float(rng.uniform(0.8, 2.2)),
+        blur=int(rng.integers(8, 44)),
+        texture_seed=int(rng.integers(2**31)),
+    )
+
+
+def _view(rng: np.random.Generator) -> View:
+    shift = (_jitter(rng, 3), _jitter(rng, 4))
+    return View(float(rng.uniform(0.93, 1.04)), float(rng.uniform(-4, 4)), shift, mirrored=bool(rng.random() < 0.5))
+
+
+def _drift(rng: np.random.Generator) -> tuple[float, float, float, float]:
+    size, rate, one, other = (float(v) for v in rng.uniform((0.6, 0.04, 0, 0), (2.2, 0.09, 6.28, 6.28)))
+    return size, rate, one, other
+
+
+def _jitter(rng: np.random.Generator, size: float) -> float:
+    return float(rng.uniform(-size, size))
+
+
+def _seats(rng: np.random.Generator) -> tuple[Place, ...]:
+    """Two rows of four, shuffled."""
+    stagger = _jitter(rng, 3)
+    rows = ((84.0, 0.97, -stagger), (141.0, 1.08, stagger))
+    places = [
+        Place(26.5 + 35.7 * column + push + _jitter(rng, 2), y + _jitter(rng, 4), size)
+        for y, size, push in rows
+        for column in range(4)
+    ]
+    return tuple(places[i] for i in rng.permutation(NUM_SEATS))
+
+
+def _clutter(rng: np.random.Generator, free: Place) -> tuple[tuple[str, Place], ...]:
+    """Three to six things: one on the free seat, the others along the back edge and in the near corners."""
+    names = [str(name) for name in rng.choice(list(CLUTTER), size=int(rng.integers(3, 7)), replace=False)]
+    back = [Place(14 + 26 * i + _jitter(rng, 7), 55 + _jitter(rng, 4), 0.72) for i in rng.permutation(6)]
+    near = [Place(-2.0, 160.0, 1.1), Place(163.0, 161.0, 1.1), Place(80 + _jitter(rng, 30), 172.0, 1.1)]
+    spots = [free, near[int(rng.integers(3))], *back]
+    return tuple(zip(names, spots, strict=False))
+
+
+def _light(rng: np.random.Generator) -> Light:
+    brightness, warmth = float(rng.uniform(0.84, 1.14)), _jitter(rng, 0.13)
+    return Light(
+        gain=(brightness * (1 + warmth), brightness * (1 + 0.2 * _jitter(rng, 0.2)), brightness * (1 - warmth)),
+        vignette=float(rng.uniform(0.0, 0.3)),
+        slope=float(rng.uniform(0.0, 0.22)),
+        slope_angle=float(rng.uniform(0, 6.28)),
+        shadow=(_jitter(rng, 5), float(rng.uniform(-1, 2))),
+        flicker=float(rng.uniform(0.5, 4.0)),
+        flicker_rate=float(rng.uniform(0.03, 0.3)),
+    )
