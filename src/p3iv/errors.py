@@ -32,3 +32,11 @@ class MissingExtraError(P3ivError):
 
     def __init__(self, module: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {module}, which is not installed. Type: pip install 'p3iv[{extra}]'")
+
+
+class CheckpointError(P3ivError):
+    """A checkpoint that is missing, damaged, or made for something else."""
+
+
+class TrainingError(P3ivError):
+    """A run that cannot go on."""

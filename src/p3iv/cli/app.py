@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from p3iv import __version__
-from p3iv.cli import data
+from p3iv.cli import data, train
 from p3iv.cli.console import err, out, print_json
 from p3iv.errors import P3ivError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.command("train", epilog=train.EXAMPLE)(train.train_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -85,4 +86,3 @@ def main() -> None:
     except OSError as error:
         err.print(f"error: {error}", markup=False)
         sys.exit(1)
-

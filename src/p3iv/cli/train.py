@@ -1,0 +1,103 @@
+"""`p3iv train DIR --out RUN`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p3iv.cli.console import err, out, print_json
+
+if TYPE_CHECKING:
+    from p3iv.config import Config
+    from p3iv.training.loop import EpochReport
+
+EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
+DATA_OPTIONS = ("horizon", "window", "protocol", "split", "split_seed")
+
+
+def train_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
+    run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
+    planner: Annotated[str, typer.Option("--planner", help="Which planner: p3iv.")] = "p3iv",
+    preset: Annotated[str, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic or tiny.")] = "p3iv",
+    horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
+    window: Annotated[str, typer.Option("--window", help="inclusive or after-start.")] = "inclusive",
+    protocol: Annotated[int, typer.Option("--protocol", help="1 (every window) or 2 (one per video).")] = 1,
+    split: Annotated[
+        str, typer.Option("--split", help="video, release (the dataset's own), window, or a split file.")
+    ] = "video",
+    split_seed: Annotated[int, typer.Option("--split-seed", min=0, help="The split depends on it alone.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of parameters, noise, order and dropout.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, e.g. optim.epochs=20.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in RUN stopped.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in RUN.")] = False,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train a planner; `--resume` continues an interrupted run to the same last bit."""
+    import torch  # noqa: PLC0415 - takes a second to import
+
+    from p3iv.dataset import open_dataset  # noqa: PLC0415
+    from p3iv.training import TrainRequest, train  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    chosen = dict(zip(DATA_OPTIONS, (horizon, window, protocol, split, split_seed), strict=True))
+    config = _configure(planner, preset, seed, chosen, settings or [])
+    result = train(
+        TrainRequest(
+            dataset=open_dataset(folder),
+            run=run,
+            config=config,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            on_epoch=_show_epoch,
+            on_note=lambda note: err.print(f"note: {note}", markup=False),
+        )
+    )
+    if as_json:
+        print_json(result)
+        return
+    if result.best:
+        out.print(
+            f"{result.epochs} epochs, {result.cpu_s:.0f} CPU s. Best epoch {result.best_epoch} on validation: "
+            f"success rate {100 * result.best.success_rate:.2f}, mean accuracy {100 * result.best.mean_accuracy:.2f}, "
+            f"mean IoU {100 * result.best.mean_iou:.2f} -> {result.run}",
+            markup=False,
+        )
+
+
+def _configure(planner: str, preset: str, seed: int, data: dict[str, object], settings: list[str]) -> Config:
+    from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
+    from p3iv.errors import ConfigError  # noqa: PLC0415
+
+    if planner != "p3iv":
+        raise ConfigError(f"--planner {planner}, but the planners are: p3iv.")
+    changes = {"seed": seed, **{f"data.{name}": value for name, value in data.items()}}
+    return override(preset_config(preset), changes | parse_settings(settings))
+
+
+def _show_epoch(report: EpochReport) -> None:
+    """One live line on a terminal; elsewhere a line per tenth of the run and per new best."""
+    left = (report.epochs - report.epoch) * report.seconds
+    shown = [f"{name} {value:.3f}" for name, value in report.terms.items()]
+    line = (
+        f"epoch {report.epoch}/{report.epochs}  {'  '.join(shown)}  |  val SR {100 * report.val.success_rate:.1f} "
+        f"mAcc {100 * report.val.mean_accuracy:.1f}{' best' if report.is_best else ''}  |  {_clock(left)} left"
+    )
+    if err.is_terminal:
+        sys.stderr.write(f"\r\033[K{line[: err.width - 1]}" + ("\n" if report.epoch == report.epochs else ""))
+        sys.stderr.flush()
+    elif report.epoch == report.epochs or report.epoch % max(1, report.epochs // 10) == 0:
+        err.print(line, markup=False)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

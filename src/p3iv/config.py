@@ -1,0 +1,239 @@
+"""Settings that validate themselves and name the field and the value that is wrong; presets; `--set key=value`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, get_type_hints
+
+import yaml
+
+from p3iv.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes of the network; the defaults are the paper's (supplement C; DESIGN section 2 where it is silent)."""
+
+    width: int = 128
+    layers: int = 2
+    heads: int = 8
+    memory_slots: int = 128  # 0 removes the cross-attention
+    noise_width: int = 32  # 0: the deterministic planner
+    feed_forward: int = 512
+    dropout: float = 0.1
+    encoder_hidden: int = 256
+    head_hidden: int = 128
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads", "feed_forward", "encoder_hidden", "head_hidden"):
+            _require(getattr(self, name) >= 1, self, name, "at least 1")
+        for name in ("memory_slots", "noise_width"):
+            _require(getattr(self, name) >= 0, self, name, "0 or more")
+        _require(0 <= self.dropout < 1, self, "dropout", "from 0 to below 1")
+        _require(self.width % self.heads == 0, self, "heads", f"a divisor of width={self.width}")
+        _require(self.width % 2 == 0, self, "width", "even: positions are pairs of sine and cosine")
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Weights of the loss terms (0 switches one off) and the choices inside them."""
+
+    action: float = 1.0
+    language: float = 0.5
+    adversarial: float = 0.1
+    diversity: float = 0.1
+    latents: int = 20  # S of the diversity loss
+    diversity_form: str = "inverse"  # or `paper`: the literal, unbounded minus ratio
+    language_temperature: float = 1.0
+    supervision: str = "language"  # or `visual`: features of the steps in between (strong supervision)
+
+    def __post_init__(self) -> None:
+        for name in ("action", "language", "adversarial", "diversity"):
+            _require(0 <= getattr(self, name) < math.inf, self, name, "a finite number from 0")
+        _require(self.action > 0 or self.language > 0, self, "action", "above 0, or language above 0")
+        _require(self.latents >= 2, self, "latents", "at least 2: the loss compares pairs")
+        _require(self.diversity_form in ("inverse", "paper"), self, "diversity_form", "inverse or paper")
+        _require(0 < self.language_temperature < math.inf, self, "language_temperature", "above 0")
+        _require(self.supervision in ("language", "visual"), self, "supervision", "language or visual")
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """How long and how fast; the defaults are the paper's, batch and critic rate those of its released code."""
+
+    epochs: int = 200
+    batch_size: int = 32
+    learning_rate: float = 7e-4
+    critic_learning_rate: float = 1e-5  # at equal rates the critic wins within 3 epochs
+    decay: float = 0.65
+    decay_every: int = 40
+    max_cpu_s: float | None = None  # stop after the epoch that passes this much process time
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "decay_every"):
+            _require(getattr(self, name) >= 1, self, name, "at least 1")
+        for name in ("learning_rate", "critic_learning_rate"):
+            _require(0 < getattr(self, name) < math.inf, self, name, "above 0")
+        _require(0 < self.decay <= 1, self, "decay", "above 0, at most 1")
+        _require(self.max_cpu_s is None or self.max_cpu_s > 0, self, "max_cpu_s", "above 0, or null")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which windows, and how a moment becomes an observation."""
+
+    horizon: int = 3
+    window: str = "inclusive"
+    protocol: int = 1
+    split: str = "video"
+    split_seed: int = 0
+    observation: str = "mean"  # of the three seconds around a moment, or `concat`
+
+    def __post_init__(self) -> None:
+        _require(self.observation in ("mean", "concat"), self, "observation", "mean or concat")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides a run."""
+
+    planner: str = "p3iv"
+    preset: str = "p3iv"
+    seed: int = 0
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2**63 - 1")
+        if self.model.noise_width == 0 and (self.loss.adversarial or self.loss.diversity):
+            raise ConfigError(
+                f"model.noise_width=0 with loss.adversarial={self.loss.adversarial} and "
+                f"loss.diversity={self.loss.diversity}: without noise there is nothing to diversify. "
+                f"Use --preset p3iv-deterministic, or set both weights to 0."
+            )
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(asdict(self), sort_keys=False)
+
+
+_DETERMINISTIC = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "p3iv": {},
+    "p3iv-deterministic": _DETERMINISTIC,
+    "tiny": {
+        "model.width": 64,
+        "model.feed_forward": 128,
+        "model.encoder_hidden": 128,
+        "model.head_hidden": 64,
+        "model.memory_slots": 32,
+        "model.heads": 4,
+        "loss.latents": 6,
+        "optim.epochs": 40,
+        "optim.learning_rate": 2e-3,
+        "optim.decay_every": 12,
+    },
+}
+
+
+def preset_config(name: str) -> Config:
+    """The configuration of a preset."""
+    if name not in PRESETS:
+        raise ConfigError(f"preset={name!r}, but the presets are {', '.join(PRESETS)}.")
+    return override(Config(preset=name), PRESETS[name])
+
+
+def override(config: Config, changes: Mapping[str, Any]) -> Config:
+    """Replace settings by their dotted names, such as model.width, checking name and type."""
+    content = asdict(config)
+    for key, value in changes.items():
+        section = content
+        *sections, name = key.split(".")
+        for part in sections:
+            section = section.get(part) if isinstance(section, dict) else None  # type: ignore[assignment]
+        if not isinstance(section, dict) or name not in section or isinstance(section[name], dict):
+            raise ConfigError(f"There is no setting {key!r}. The settings are {', '.join(setting_names())}.")
+        section[name] = value
+    changed: Config = config_from(content)
+    return changed
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """`key=value` texts of the command line; a value is read as YAML, so 0.5, true and null mean what they say."""
+    changes = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise ConfigError(f"--set {text}, but it is key=value, such as --set optim.epochs=20.")
+        changes[key.strip()] = _read_value(key, value)
+    return changes
+
+
+def config_from(content: Mapping[str, Any], kind: type[Any] = Config, path: str = "") -> Any:
+    """Build a configuration from nested mappings, refusing unknown names and wrong types by name."""
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path or 'the configuration'} is {content!r}, but must be a mapping.")
+    hints = get_type_hints(kind)
+    unknown = [name for name in content if name not in hints]
+    if unknown:
+        raise ConfigError(f"There is no setting {path}{unknown[0]}. It is one of {', '.join(hints)}.")
+    return kind(**{name: _checked(value, hints[name], f"{path}{name}") for name, value in content.items()})
+
+
+def setting_names() -> list[str]:
+    """All settings by their dotted names."""
+    flat = []
+    for name, value in asdict(Config()).items():
+        flat += [f"{name}.{inner}" for inner in value] if isinstance(value, dict) else [name]
+    return flat
+
+
+def with_data(config: Config, **changes: Any) -> Config:
+    """Replace settings of the data part."""
+    return replace(config, data=replace(config.data, **changes))
+
+
+def _checked(value: Any, hint: Any, path: str) -> Any:
+    if is_dataclass(hint):
+        return config_from(value, hint, f"{path}.")  # type: ignore[arg-type]
+    if hint == float | None and value is None:
+        return None
+    expected = float if hint == float | None else hint
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise ConfigError(f"{path}={value!r}, but it must be {_kind_name(hint)}.")
+    return value
+
+
+def _kind_name(hint: Any) -> str:
+    names = {int: "a whole number", float: "a number", str: "a text"}
+    return names.get(hint, "a number or null")
+
+
+def _read_value(key: str, text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"--set {key}={text}: the value cannot be read.") from error
+    if isinstance(value, str):
+        try:
+            return float(value)  # YAML reads 1e-4 as a text
+        except ValueError:
+            return value
+    return value
+
+
+def _require(holds: bool, config: Any, name: str, allowed: str) -> None:
+    if not holds:
+        raise ConfigError(f"{_section_of(config)}{name}={getattr(config, name)!r}, but it must be {allowed}.")
+
+
+def _section_of(config: Any) -> str:
+    sections = {f.type: f.name for f in fields(Config)}
+    name = sections.get(type(config).__name__)
+    return f"{name}." if name else ""

@@ -1,0 +1,47 @@
+"""Scores of one predicted plan per window against its reference (DESIGN section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PlanScores:
+    """Means over windows, as shares from 0 to 1."""
+
+    success_rate: float
+    mean_accuracy: float
+    mean_iou: float
+    num_windows: int
+
+
+def score_plans(predictions: Tensor, references: Tensor) -> PlanScores:
+    """Success rate, mean accuracy and mean IoU of plans (N, T) against references (N, T)."""
+    return PlanScores(
+        success_rate=successes(predictions, references).double().mean().item(),
+        mean_accuracy=(predictions == references).double().mean().item(),
+        mean_iou=ious(predictions, references).mean().item(),
+        num_windows=len(references),
+    )
+
+
+def successes(predictions: Tensor, references: Tensor) -> Tensor:
+    """Which plans match their reference at every position: (N,)."""
+    return (predictions == references).all(dim=1)
+
+
+def ious(predictions: Tensor, references: Tensor) -> Tensor:
+    """Intersection over union of the two sets of actions of every window: (N,) float64."""
+    first_in_prediction = _is_first(predictions)
+    shared = ((predictions[:, :, None] == references[:, None, :]).any(dim=2) & first_in_prediction).sum(dim=1)
+    sizes = first_in_prediction.sum(dim=1) + _is_first(references).sum(dim=1)
+    return shared.double() / (sizes - shared).double()
+
+
+def _is_first(plans: Tensor) -> Tensor:
+    """Whether a position holds an action for the first time: (N, T)."""
+    earlier = torch.ones(plans.shape[1], plans.shape[1], dtype=torch.bool, device=plans.device).tril(-1)
+    return ~((plans[:, :, None] == plans[:, None, :]) & earlier).any(dim=2)

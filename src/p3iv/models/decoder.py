@@ -1,0 +1,126 @@
+"""The memory-augmented decoder (section 3.2): blocks of self-attention, cross-attention to one memory, feed-forward.
+
+Tokens carry an axis of latents, because many plans of one start and goal differ in their noise alone: what they share
+is computed once. Shapes: B windows, S latents, N tokens, D width, H heads, d = D / H, M memory slots.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from p3iv.config import ModelConfig
+from p3iv.models.dropout import Dropout
+
+
+class DecoderBlock(nn.Module):
+    """Post-norm block; `memory_slots=0` leaves the cross-attention out."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.heads = config.heads
+        self.self_projection = nn.Linear(width, 3 * width)
+        self.self_output = nn.Linear(width, width)
+        self.self_norm = nn.LayerNorm(width)
+        self.has_memory = config.memory_slots > 0
+        if self.has_memory:
+            self.cross_query = nn.Linear(width, width)
+            self.cross_memory = nn.Linear(width, 2 * width)
+            self.cross_output = nn.Linear(width, width)
+            self.cross_norm = nn.LayerNorm(width)
+        self.expand = nn.Linear(width, config.feed_forward)
+        self.contract = nn.Linear(config.feed_forward, width)
+        self.feed_norm = nn.LayerNorm(width)
+
+    def forward(
+        self, tokens: Tensor, projected: Tensor, memory: Tensor | None, dropout: Dropout, *, first_output: int = 0
+    ) -> Tensor:
+        """Attend and transform.
+
+        Args:
+            tokens: (B, S, N, D).
+            projected: queries, keys and values of the tokens, (B, S, N, 3D).
+            memory: (M, D), or None.
+            dropout: where the masks come from.
+            first_output: tokens before this one are attended to but not computed further.
+
+        Returns:
+            (B, S, N - first_output, D)
+        """
+        attended = attend_within(projected, self.heads, first_output, dropout)
+        kept = self.self_norm(dropout.add(tokens[:, :, first_output:], self.self_output(attended)))
+        if self.has_memory and memory is not None:
+            keys_values = self.cross_memory(memory)  # (M, 2D): once for the whole batch
+            read = attend_to_memory(self.cross_query(kept), keys_values, self.heads, dropout)
+            kept = self.cross_norm(dropout.add(kept, self.cross_output(read)))
+        hidden = dropout(functional.relu(self.expand(kept), inplace=True))
+        return self.feed_norm(dropout.add(kept, self.contract(hidden)))  # type: ignore[no-any-return]
+
+
+class MemoryDecoder(nn.Module):
+    """A stack of blocks that share one read-only learned memory (eq. 2)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+        self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.layers))
+        self.memory = (
+            nn.Parameter(torch.randn(config.memory_slots, config.width) / math.sqrt(config.width))
+            if config.memory_slots
+            else None
+        )
+
+    def forward(self, shared: Tensor, noise: Tensor | None, *, num_dropped: int | None = None) -> Tensor:
+        """Decode every latent of every window.
+
+        Args:
+            shared: the tokens without their noise, (B, N, D).
+            noise: what each latent adds to every token, (B or 1, S, D); None for the deterministic planner.
+            num_dropped: in training, dropout touches the first so many latents; None means all.
+
+        Returns:
+            The last N - 1 tokens, (B, S, N - 1, D); nothing is read at the start token, so the last block skips it.
+        """
+        dropout = Dropout(self.dropout if self.training else 0.0, num_dropped)
+        tokens = shared[:, None]  # (B, 1, N, D)
+        project = self.blocks[0].self_projection
+        projected = project(tokens)  # type: ignore[operator]
+        if noise is not None:
+            # The projection is linear: the tokens' part is computed once per window, the noise's once per latent.
+            tokens = tokens + noise[:, :, None]
+            projected = projected + functional.linear(noise, project.weight)[:, :, None]  # type: ignore[arg-type, union-attr]
+        for number, block in enumerate(self.blocks):
+            if number:
+                projected = block.self_projection(tokens)  # type: ignore[operator]
+            is_last = number == len(self.blocks) - 1
+            tokens = block(tokens, projected, self.memory, dropout, first_output=1 if is_last else 0)
+        return tokens
+
+
+def attend_within(projected: Tensor, heads: int, first_output: int, dropout: Dropout) -> Tensor:
+    """Self-attention of (B, S, N, 3D) for the tokens from `first_output` on: (B, S, N - first_output, D).
+
+    A plan has so few tokens that products of 4 x 16 matrices cost more than multiplying and adding outright.
+    """
+    query, key, value = projected.unflatten(-1, (3, heads, -1)).unbind(-3)  # each (B, S, N, H, d)
+    query = query[:, :, first_output:, None] * query.shape[-1] ** -0.5  # (B, S, N', 1, H, d)
+    weights = (query * key[:, :, None]).sum(dim=-1).softmax(dim=3)  # (B, S, N', N, H)
+    read: Tensor = (dropout(weights)[..., None] * value[:, :, None]).sum(dim=3)
+    return read.flatten(3)
+
+
+def attend_to_memory(query: Tensor, keys_values: Tensor, heads: int, dropout: Dropout) -> Tensor:
+    """Cross-attention of all tokens of all windows (B, S, N, D), as one long row of queries, to the memory (M, 2D)."""
+    key, value = keys_values.unflatten(-1, (2, heads, -1)).permute(1, 2, 0, 3)  # each (H, M, d)
+    row = query.flatten(0, -2).unflatten(-1, (heads, -1)).transpose(0, 1)  # (H, B S N, d)
+    if dropout.is_off:
+        read = functional.scaled_dot_product_attention(row[None], key[None], value[None])[0]
+    else:  # written out: torch's own leaves its fast path where there is dropout
+        weights = torch.bmm(row * row.shape[-1] ** -0.5, key.transpose(1, 2)).softmax(dim=-1)
+        weights = dropout(weights.unflatten(1, query.shape[:3]), latent_axis=2).flatten(1, 3)
+        read = torch.bmm(weights, value)
+    return read.transpose(0, 1).reshape(query.shape)

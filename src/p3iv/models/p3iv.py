@@ -1,0 +1,95 @@
+"""The planner of the paper: start and goal in, actions and imagined states in between out (section 3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from p3iv.config import ModelConfig
+from p3iv.models.decoder import MemoryDecoder
+
+
+@dataclass(frozen=True)
+class PlannerShape:
+    """Sizes that come with the data."""
+
+    horizon: int  # T, positions that are predicted
+    num_actions: int  # A
+    feature_width: int  # F, of one observation
+    target_width: int  # F_l, of a step description (or of a visual feature under strong supervision)
+
+
+@dataclass(frozen=True)
+class PlanOutput:
+    """What the decoder predicts for a batch of start/goal pairs."""
+
+    action_logits: Tensor  # (B, T, A)
+    state_embeddings: Tensor  # (B, T, D), in the space of the projected step descriptions
+
+
+class P3IV(nn.Module):
+    """Encoders, conditioned queries, memory decoder and the two heads h_a and h_v."""
+
+    feature_mean: Tensor
+    feature_scale: Tensor
+    positions: Tensor
+
+    def __init__(self, shape: PlannerShape, config: ModelConfig) -> None:
+        super().__init__()
+        self.shape = shape
+        self.config = config
+        width = config.width
+        self.encode_observation = mlp(shape.feature_width, config.encoder_hidden, width)
+        self.encode_target = mlp(shape.target_width, config.encoder_hidden, width)
+        self.queries = nn.Parameter(torch.randn(shape.horizon - 1, width) / math.sqrt(width))  # q_1 .. q_{T-1}
+        self.join = nn.Linear(width + config.noise_width, width)  # [q_t; z] -> D, eq. 4
+        self.decoder = MemoryDecoder(config)
+        self.action_head = mlp(width, config.head_hidden, shape.num_actions)
+        self.state_head = mlp(width, config.head_hidden, width)
+        self.register_buffer("positions", cosine_positions(shape.horizon + 1, width), persistent=False)
+        self.register_buffer("feature_mean", torch.zeros(shape.feature_width))
+        self.register_buffer("feature_scale", torch.ones(shape.feature_width))
+
+    def forward(self, start: Tensor, goal: Tensor, noise: Tensor | None = None) -> PlanOutput:
+        """Predict one plan per window; `noise` (B, Z) is z, and None means z = 0."""
+        hidden = self.decode(self.tokens(start, goal), None if noise is None else noise[:, None])[:, 0]
+        return PlanOutput(action_logits=self.action_head(hidden), state_embeddings=self.state_head(hidden))
+
+    def tokens(self, start: Tensor, goal: Tensor) -> Tensor:
+        """The query input of eq. 1 without its noise: (B, F) twice -> (B, T + 1, D)."""
+        observed = self.encode_observation(self.standardise(torch.stack((start, goal), dim=1)))  # (B, 2, D)
+        queries = self.queries.expand(len(start), -1, -1)
+        joined = torch.cat((observed[:, :1], queries, observed[:, 1:]), dim=1) + self.positions
+        return nn.functional.linear(joined, self.join.weight[:, : self.config.width], self.join.bias)
+
+    def decode(self, tokens: Tensor, noise: Tensor | None, *, num_dropped: int | None = None) -> Tensor:
+        """Hidden states of the T actions for every latent: (B, T + 1, D) and (B or 1, S, Z) -> (B, S, T, D)."""
+        if noise is not None:
+            noise = nn.functional.linear(noise, self.join.weight[:, self.config.width :])
+        return self.decoder(tokens, noise, num_dropped=num_dropped)  # type: ignore[no-any-return]
+
+    def standardise(self, features: Tensor) -> Tensor:
+        """Zero mean and unit spread per dimension, by training statistics that travel in the checkpoint."""
+        return (features - self.feature_mean) / self.feature_scale
+
+    @torch.no_grad()
+    def fit_scale(self, features: Tensor) -> None:
+        """Take the statistics of the training observations, (N, F)."""
+        self.feature_mean.copy_(features.mean(dim=0))
+        spread = features.std(dim=0)
+        self.feature_scale.copy_(torch.where(spread > 1e-8, spread, torch.ones_like(spread)))
+
+
+def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
+    """One hidden layer with a ReLU."""
+    return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, width_out))
+
+
+def cosine_positions(num_tokens: int, width: int) -> Tensor:
+    """The fixed sine and cosine positions of Vaswani et al., (num_tokens, width)."""
+    rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    angle = torch.arange(num_tokens)[:, None] * rate  # (N, width / 2)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)

@@ -1,0 +1,124 @@
+"""Windows + features -> tensors, once: what an epoch then touches are rows of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from p3iv.config import DataConfig
+from p3iv.curation import CurationSettings, curate
+from p3iv.dataset import Dataset
+from p3iv.errors import DatasetError
+from p3iv.types import SIDES, Side, Window, listed
+
+AROUND = (-1, 0, 1)  # rows around a moment; their mean, or the three side by side, is the observation
+
+
+@dataclass(frozen=True)
+class WindowTensors:
+    """The windows of one side, ready for the network."""
+
+    windows: tuple[Window, ...]
+    start: Tensor  # (N, F) float32
+    goal: Tensor  # (N, F)
+    action_ids: Tensor  # (N, T) int64
+    steps: Tensor | None = None  # (N, T, F): what is seen as each step starts; strong supervision only
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+
+@dataclass(frozen=True)
+class PlanningData:
+    """All that training and evaluation read of a dataset."""
+
+    label: str
+    names: tuple[str, ...]  # the vocabulary
+    language: Tensor | None  # (A, F_l)
+    train: WindowTensors
+    val: WindowTensors
+    test: WindowTensors
+    notes: tuple[str, ...]
+    fingerprint: str  # of the features
+
+    def side(self, name: Side) -> WindowTensors:
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
+
+
+def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool = False) -> PlanningData:
+    """Curate the windows and read their observations; windows that nothing was seen of are left out and counted."""
+    if dataset.features is None:
+        raise DatasetError(
+            f"{dataset.folder} has no features. Import it with --features FOLDER, or make stand-ins with "
+            f"`p3iv data simulate {dataset.folder}`."
+        )
+    settings = CurationSettings(config.horizon, config.window, config.protocol, config.split, config.split_seed)
+    sets = curate(dataset.videos, dataset.vocabulary, settings, release_split=dataset.split)
+    reader = _Reader(dataset, config.observation)
+    usable = {side: [w for w in sets.side(side) if reader.has_seen(w)] for side in SIDES}
+    lost = {w.video for side in SIDES for w in sets.side(side) if not reader.has_seen(w)}
+    notes = list(sets.notes)
+    if lost:
+        notes.append(f"windows of {len(lost)} videos without times or features are left out: {listed(sorted(lost))}")
+    for side in SIDES:
+        if not usable[side]:
+            raise DatasetError(
+                f"{dataset.folder}: no usable {side} window of horizon {config.horizon}. {' '.join(notes)}"
+            )
+    return PlanningData(
+        label=dataset.card.label,
+        names=dataset.vocabulary.names,
+        language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
+        notes=tuple(notes),
+        fingerprint=dataset.features.fingerprint,
+        **{side: reader.tensors(usable[side], with_steps=with_steps) for side in SIDES},
+    )
+
+
+class _Reader:
+    """Reads observations from the packed store."""
+
+    def __init__(self, dataset: Dataset, observation: str) -> None:
+        if dataset.features is None:
+            raise DatasetError(f"{dataset.folder} has no features.")
+        self._store = dataset.features
+        self._per_second = dataset.card.features_per_second
+        self._concat = observation == "concat"
+        self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
+
+    def has_seen(self, window: Window) -> bool:
+        return window.start_s is not None and window.goal_s is not None and window.video in self._store
+
+    def tensors(self, windows: Sequence[Window], *, with_steps: bool) -> WindowTensors:
+        starts = [(w.video, w.start_s or 0.0) for w in windows]
+        goals = [(w.video, w.goal_s or 0.0) for w in windows]
+        result = WindowTensors(
+            windows=tuple(windows),
+            start=self._observe(starts),
+            goal=self._observe(goals),
+            action_ids=torch.tensor([w.action_ids for w in windows], dtype=torch.int64),
+        )
+        if not with_steps:
+            return result
+        horizon = len(windows[0].action_ids)
+        moments = [
+            (w.video, self._start_of[w.video][step] or 0.0)
+            for w in windows
+            for step in range(w.first_step, w.first_step + horizon)
+        ]
+        return replace(result, steps=self._observe(moments).unflatten(0, (len(windows), horizon)))
+
+    def _observe(self, moments: Sequence[tuple[str, float]]) -> Tensor:
+        """The rows around each moment, clipped to the video: (N, F), or (N, 3F) side by side."""
+        width = self._store.width * (len(AROUND) if self._concat else 1)
+        observed = np.empty((len(moments), width), dtype=np.float32)
+        for number, (video, second) in enumerate(moments):
+            rows = self._store.rows(video)
+            near = np.clip(int(second * self._per_second) + np.array(AROUND), 0, len(rows) - 1)
+            seen = rows[near].astype(np.float32)
+            observed[number] = seen.reshape(-1) if self._concat else seen.mean(axis=0)
+        return torch.from_numpy(observed)

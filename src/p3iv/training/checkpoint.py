@@ -1,0 +1,169 @@
+"""Checkpoints: one safetensors file each, replaced as a whole, with all else as JSON in its header.
+
+`checkpoints/best/model.safetensors` holds the planner; `checkpoints/last/state.safetensors` also the critic and both
+optimisers, so that a run goes on where it stopped. One file, because a rename is then all that a save has to do: killed
+at any moment, the previous checkpoint still loads.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from p3iv.atomic import whole_file
+from p3iv.config import Config, config_from
+from p3iv.errors import CheckpointError, ConfigError
+from p3iv.metrics import PlanScores
+from p3iv.models import P3IV, PlannerShape
+from p3iv.training.learner import P3ivLearner
+
+BEST = Path("checkpoints/best/model.safetensors")
+LAST = Path("checkpoints/last/state.safetensors")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    epoch: int  # finished ones
+    cpu_s: float
+    best_epoch: int
+    best: PlanScores | None  # on validation
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a checkpoint says of itself."""
+
+    config: Config
+    shape: PlannerShape
+    names: tuple[str, ...]  # the vocabulary
+    data_label: str
+    feature_fingerprint: str
+    progress: Progress
+
+
+def save_best(run: Path, planner: P3IV, header: Header) -> None:
+    """Write the planner alone."""
+    _save(run / BEST, {f"planner.{name}": tensor for name, tensor in planner.state_dict().items()}, header)
+
+
+def save_last(run: Path, learner: P3ivLearner, header: Header) -> None:
+    """Write all that a resumed run needs; random state is none of it, since every draw is named by seed and place."""
+    tensors = {f"planner.{name}": tensor for name, tensor in learner.planner.state_dict().items()}
+    tensors |= {f"critic.{name}": tensor for name, tensor in learner.critic.state_dict().items()}
+    for prefix, optimizer in _optimizers(learner).items():
+        for number, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"{prefix}.{number}.{key}": value for key, value in state.items()}
+    _save(run / LAST, tensors, header)
+
+
+def load_planner(path: Path, *, device: str = "cpu") -> tuple[P3IV, Header]:
+    """The planner of a checkpoint file, in evaluation mode, and what the checkpoint says of itself."""
+    tensors, header = read_checkpoint(path)
+    planner = P3IV(header.shape, header.config.model)
+    _load_module(planner, _part(tensors, "planner"), path)
+    return planner.to(device).eval(), header
+
+
+def load_last(run: Path, learner: P3ivLearner, expected: Header) -> Progress:
+    """Put a learner where the run stopped, after the checkpoint and what is asked for have been held together."""
+    path = run / LAST
+    tensors, header = read_checkpoint(path)
+    check_fits(header, expected, path)
+    _load_module(learner.planner, _part(tensors, "planner"), path)
+    _load_module(learner.critic, _part(tensors, "critic"), path)
+    for prefix, optimizer in _optimizers(learner).items():
+        _load_optimizer(optimizer, _part(tensors, prefix))
+    return header.progress
+
+
+def check_fits(found: Header, expected: Header, path: Path) -> None:
+    """Refuse a checkpoint of another configuration, vocabulary or feature width, saying which."""
+    for name in ("model", "loss", "data", "planner", "seed"):
+        have, want = getattr(found.config, name), getattr(expected.config, name)
+        if have != want:
+            raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
+    if found.shape != expected.shape:
+        raise CheckpointError(f"{path} was made for {_difference(found.shape, expected.shape)}.")
+    if found.names != expected.names:
+        raise CheckpointError(
+            f"{path} was made for another vocabulary of {len(found.names)} actions than this dataset's."
+        )
+    if found.feature_fingerprint != expected.feature_fingerprint:
+        raise CheckpointError(f"{path} was made on other features than this dataset's; train anew with another --out.")
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Header]:
+    """Tensors and header of a checkpoint file."""
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist. Train first: p3iv train DIR --out {path.parents[2]}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        header = _header_from(json.loads(metadata.get("p3iv", "null")))
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, ConfigError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint of this program: {error}") from error
+    return tensors, header
+
+
+def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
+    content = json.dumps({"format": FORMAT, **asdict(header)})
+    with whole_file(path) as beside:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, beside, metadata={"p3iv": content})
+
+
+def _header_from(content: dict[str, Any]) -> Header:
+    if content["format"] != FORMAT:
+        raise ValueError(f"format {content['format']}, this program reads {FORMAT}")
+    progress = dict(content["progress"])
+    progress["best"] = PlanScores(**progress["best"]) if progress["best"] else None
+    return Header(
+        config=config_from(content["config"]),
+        shape=PlannerShape(**content["shape"]),
+        names=tuple(content["names"]),
+        data_label=str(content["data_label"]),
+        feature_fingerprint=str(content["feature_fingerprint"]),
+        progress=Progress(**progress),
+    )
+
+
+def _optimizers(learner: P3ivLearner) -> dict[str, torch.optim.Optimizer]:
+    return {"optimizer": learner.optimizer, "critic_optimizer": learner.critic_optimizer}
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    start = f"{prefix}."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+def _load_module(module: torch.nn.Module, state: dict[str, Tensor], path: Path) -> None:
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise CheckpointError(f"{path} does not fit its own configuration: {error}") from error
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
+    per_parameter: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in state.items():
+        number, key = name.split(".", 1)
+        per_parameter.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": per_parameter})
+
+
+def _difference(have: Any, want: Any) -> str:
+    """The settings in which two configurations differ."""
+    if not hasattr(have, "__dataclass_fields__"):
+        return f"{have!r}, not {want!r}"
+    have, want = asdict(have), asdict(want)
+    return ", ".join(f"{name}={have[name]!r}, not {want[name]!r}" for name in have if have[name] != want[name])

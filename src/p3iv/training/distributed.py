@@ -1,0 +1,62 @@
+"""Several processes, one global batch: every process takes its share of the windows and gradients are averaged.
+
+Started by torchrun; in one process nothing here does anything. One flat all-reduce per step, because the planner is
+small and its step runs the network more than once, which a wrapped module would not see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed, nn
+
+
+@dataclass(frozen=True)
+class World:
+    """Who this process is among how many."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def share_of(self, indices: Tensor) -> Tensor:
+        """This process's part of a global batch: every size-th window from its rank on."""
+        return indices[self.rank :: self.size]
+
+    def average_gradients(self, module: nn.Module) -> None:
+        """Average the gradients of all processes, in place."""
+        if self.size == 1:
+            return
+        gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        distributed.all_reduce(flat)
+        flat /= self.size
+        for gradient, averaged in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(averaged.view_as(gradient))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean of each value over processes."""
+        if self.size > 1:
+            distributed.all_reduce(values)
+            values = values / self.size
+        return values
+
+
+@contextmanager
+def join_world(device: torch.device) -> Iterator[World]:
+    """Join the processes that torchrun started, or stand alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield World()
+        return
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(distributed.get_rank(), distributed.get_world_size())
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from p3iv.config import Config, override, preset_config
+from p3iv.dataset import Dataset, open_dataset
+from p3iv.errors import CheckpointError, ConfigError, TrainingError
+from p3iv.training import TrainRequest, train
+from p3iv.training.checkpoint import BEST, LAST, load_planner
+from p3iv.training.loop import EpochReport
+
+
+def quick(epochs: int = 3, **changes: Any) -> Config:
+    settings = {"optim.epochs": epochs, "data.split": "release", "model.width": 32, "loss.latents": 3}
+    return override(preset_config("tiny"), settings | {name.replace("__", "."): v for name, v in changes.items()})
+
+
+@pytest.fixture(scope="session")
+def dataset(tabletop: Path) -> Dataset:
+    return open_dataset(tabletop)
+
+
+class Stop(Exception):  # noqa: N818 - not an error: the tests' way to interrupt
+    pass
+
+
+def interrupt_after(epoch: int) -> Any:
+    def stop(report: EpochReport) -> None:
+        if report.epoch == epoch:
+            raise Stop
+
+    return stop
+
+
+def read_table(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def without_times(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{name: value for name, value in row.items() if name not in ("seconds", "cpu_s")} for row in rows]
+
+
+def test_a_run_leaves_a_folder_that_explains_itself(dataset: Dataset, tmp_path: Path) -> None:
+    result = train(TrainRequest(dataset, tmp_path / "run", quick()))
+    names = {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert {"config.yaml", "environment.json", "metrics.csv", "README.md", str(BEST), str(LAST)} <= names
+    rows = read_table(tmp_path / "run")
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    assert {"action", "language", "adversarial", "diversity", "critic_real", "diversity_ratio"} <= set(rows[0])
+    best = max(rows, key=lambda row: (float(row["val_success_rate"]), float(row["val_mean_accuracy"])))
+    assert result.best_epoch == int(best["epoch"])
+    assert "tabletop (state features)" in (tmp_path / "run" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
+    dataset: Dataset, tmp_path: Path, stop: int
+) -> None:
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    train(TrainRequest(dataset, whole, quick(4)))
+    with pytest.raises(Stop):
+        train(TrainRequest(dataset, halves, quick(4), on_epoch=interrupt_after(stop)))
+    torch.manual_seed(123)  # whatever the process did in between
+    train(TrainRequest(dataset, halves, quick(4), resume=True))
+    for name in (LAST, BEST):
+        first, second = load_file(whole / name), load_file(halves / name)
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[key], second[key]) for key in first)
+    assert without_times(read_table(whole)) == without_times(read_table(halves))
+
+
+def test_killed_at_any_moment_a_run_resumes(tabletop: Path, tmp_path: Path) -> None:
+    """SIGKILL at odd times, many times over; the end is that of a run that was left alone."""
+    arguments = ["train", str(tabletop), "--preset", "tiny", "--split", "release"]
+    for setting in ("optim.epochs=4", "model.width=32", "loss.latents=3"):
+        arguments += ["--set", setting]
+    command = [sys.executable, "-m", "p3iv", *arguments]
+    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    for delay in (2.2, 2.6, 3.1):
+        process = subprocess.Popen([*command, "--out", str(tmp_path / "killed"), "--resume"], stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run([*command, "--out", str(tmp_path / "killed"), "--resume"], check=True, capture_output=True)
+    first, second = load_file(tmp_path / "whole" / LAST), load_file(tmp_path / "killed" / LAST)
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_switching_a_term_off_leaves_it_out(dataset: Dataset, tmp_path: Path) -> None:
+    off = {"loss__adversarial": 0.0, "loss__diversity": 0.0}
+    train(TrainRequest(dataset, tmp_path / "run", quick(1, **off)))
+    row = read_table(tmp_path / "run")[0]
+    assert {"action", "language"} <= set(row)
+    assert not {"adversarial", "diversity", "critic"} & set(row)
+
+
+def test_the_deterministic_planner_and_strong_supervision_train(dataset: Dataset, tmp_path: Path) -> None:
+    silent = {"model__noise_width": 0, "loss__adversarial": 0.0, "loss__diversity": 0.0}
+    train(TrainRequest(dataset, tmp_path / "silent", quick(2, **silent)))
+    train(TrainRequest(dataset, tmp_path / "strong", quick(2, loss__supervision="visual")))
+    first, last = (read_table(tmp_path / "strong")[i] for i in (0, -1))
+    assert float(last["language"]) < float(first["language"])
+
+
+def test_a_loss_that_stops_being_finite_stops_the_run_and_keeps_the_last_state(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    before = (tmp_path / "run" / LAST).read_bytes()
+    wild = quick(2, optim__learning_rate=1e30)
+    with pytest.raises(TrainingError, match=r"Epoch 2: .*total.* stopped being finite.*after epoch 1 is kept"):
+        train(TrainRequest(dataset, tmp_path / "run", wild, resume=True))
+    assert (tmp_path / "run" / LAST).read_bytes() == before
+
+
+def test_a_run_is_not_overwritten_unless_asked(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    with pytest.raises(TrainingError, match="--resume"):
+        train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    train(TrainRequest(dataset, tmp_path / "run", quick(1, model__width=16), overwrite=True))
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "love.txt").touch()
+    with pytest.raises(TrainingError, match="does not touch"):
+        train(TrainRequest(dataset, tmp_path / "letters", quick(1), overwrite=True))
+    assert (tmp_path / "letters" / "love.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"model__width": 16}, "width=32, not 16"), ({"data__horizon": 4}, "horizon=3, not 4"), ({"seed": 5}, "seed")],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_saying_which(
+    dataset: Dataset, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    with pytest.raises(CheckpointError, match=message):
+        train(TrainRequest(dataset, tmp_path / "run", quick(2, **change), resume=True))
+
+
+def test_other_features_or_another_vocabulary_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    actions = dataset.vocabulary.actions
+    other = replace(dataset.vocabulary, actions=(*actions[:-1], replace(actions[-1], name="dance")))
+    videos = tuple(v for v in dataset.videos if actions[-1].name not in {s.action for s in v.steps})
+    with pytest.raises(CheckpointError, match="another vocabulary"):
+        train(TrainRequest(replace(dataset, vocabulary=other, videos=videos), tmp_path / "run", quick(2), resume=True))
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damage: bytes | None) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    path = tmp_path / "run" / BEST
+    path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
+        load_planner(path)
+
+
+def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path: Path) -> None:
+    from p3iv.metrics import score_plans
+    from p3iv.observations import load_planning_data
+    from p3iv.training.loop import predict_argmax
+
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(2)))
+    planner, header = load_planner(tmp_path / "run" / BEST)
+    data = load_planning_data(dataset, header.config.data)
+    scores = score_plans(predict_argmax(planner, data.val, torch.device("cpu")), data.val.action_ids)
+    assert scores == result.best == header.progress.best
+
+
+def test_the_cpu_budget_ends_a_run(dataset: Dataset, tmp_path: Path) -> None:
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(50, optim__max_cpu_s=0.001)))
+    assert result.epochs == 1
+
+
+def test_seeds_share_the_test_windows(dataset: Dataset) -> None:
+    from p3iv.observations import load_planning_data
+
+    first, second = (load_planning_data(dataset, replace(quick(), seed=seed).data) for seed in (0, 1))
+    assert first.test.windows == second.test.windows
+
+
+def test_contradictions_are_refused() -> None:
+    with pytest.raises(ConfigError, match="p3iv-deterministic"):
+        override(preset_config("p3iv"), {"model.noise_width": 0})
+
+
+@pytest.mark.slow
+def test_the_planner_can_learn_64_windows_by_heart(dataset: Dataset) -> None:
+    from p3iv.observations import load_planning_data
+    from p3iv.training.learner import Batch, P3ivLearner
+    from p3iv.training.loop import _shape_of, predict_argmax
+
+    config = override(preset_config("p3iv"), {"data.split": "release"})
+    data = load_planning_data(dataset, config.data)
+    from p3iv.models import P3IV
+
+    torch.manual_seed(0)
+    planner = P3IV(_shape_of(data, config), config.model)
+    planner.fit_scale(torch.cat((data.train.start, data.train.goal)))
+    learner = P3ivLearner(planner, config, data.language, sync=lambda _: None)
+    some = replace(
+        data.train,
+        windows=data.train.windows[:64],
+        start=data.train.start[:64],
+        goal=data.train.goal[:64],
+        action_ids=data.train.action_ids[:64],
+    )
+    for _ in range(300):
+        batch = Batch(some.start, some.goal, some.action_ids, torch.randn(64, config.model.noise_width))
+        learner.train_step(batch, torch.randn(1, config.loss.latents, config.model.noise_width))
+    assert torch.equal(predict_argmax(planner, some, torch.device("cpu")), some.action_ids)
