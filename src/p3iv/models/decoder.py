@@ -93,12 +93,24 @@ class MemoryDecoder(nn.Module):
             # The projection is linear: the tokens' part is computed once per window, the noise's once per latent.
             tokens = tokens + noise[:, :, None]
             projected = projected + functional.linear(noise, project.weight)[:, :, None]  # type: ignore[arg-type, union-attr]
+        dropout.prepare(self._num_decisions(tokens, dropout.touched(tokens.shape[1])), tokens)
         for number, block in enumerate(self.blocks):
             if number:
                 projected = block.self_projection(tokens)  # type: ignore[operator]
             is_last = number == len(self.blocks) - 1
             tokens = block(tokens, projected, self.memory, dropout, first_output=1 if is_last else 0)
         return tokens
+
+
+    def _num_decisions(self, tokens: Tensor, num_latents: int) -> int:
+        """Elements that dropout decides on in one pass: attention weights, three updates and the hidden units."""
+        block: DecoderBlock = self.blocks[0]  # type: ignore[assignment]
+        windows, num_tokens, width = len(tokens), tokens.shape[2], tokens.shape[3]
+        per_token = block.heads * num_tokens + 2 * width + block.expand.out_features
+        if self.memory is not None:
+            per_token += block.heads * len(self.memory) + width
+        decoded = len(self.blocks) * num_tokens - 1  # the last block leaves out the start token
+        return windows * num_latents * decoded * per_token
 
 
 def attend_within(projected: Tensor, heads: int, first_output: int, dropout: Dropout) -> Tensor:

@@ -27,7 +27,7 @@ def write_card(run: Path, header: Header, data: PlanningData) -> None:
         f"""# {config.planner}, horizon {config.data.horizon}, on {header.data_label}
 
 Given what is seen at the start and at the goal, predicts the {header.shape.horizon} actions in between,
-out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, seed {config.seed}); `config.yaml` has it all.
+out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, seed {config.seed}, see `config.yaml`).
 
 - data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
   split `{config.data.split}`, split seed {config.data.split_seed}
