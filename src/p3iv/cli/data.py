@@ -119,6 +119,9 @@ def import_command(
     text_encoder: Annotated[
         str | None, typer.Option("--text-encoder", help="Who made the step embeddings, for the record.")
     ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="The features are stand-ins: say so wherever a figure is printed.")
+    ] = False,
     dtype: Annotated[
         Dtype | None, typer.Option("--dtype", help="Store features so; as they come if not given.")
     ] = None,
@@ -144,6 +147,7 @@ def import_command(
         encoder=encoder,
         text_encoder=text_encoder,
         dtype=dtype.value if dtype else None,
+        simulated=simulated,
         keep_tasks_apart=keep_tasks_apart,
         strict=strict,
         overwrite=overwrite,

@@ -74,18 +74,17 @@ class MemoryDecoder(nn.Module):
             else None
         )
 
-    def forward(self, shared: Tensor, noise: Tensor | None, *, num_dropped: int | None = None) -> Tensor:
+    def forward(self, shared: Tensor, noise: Tensor | None) -> Tensor:
         """Decode every latent of every window.
 
         Args:
             shared: the tokens without their noise, (B, N, D).
             noise: what each latent adds to every token, (B or 1, S, D); None for the deterministic planner.
-            num_dropped: in training, dropout touches the first so many latents; None means all.
 
         Returns:
             The last N - 1 tokens, (B, S, N - 1, D); nothing is read at the start token, so the last block skips it.
         """
-        dropout = Dropout(self.dropout if self.training else 0.0, num_dropped)
+        dropout = Dropout(self.dropout if self.training else 0.0)
         tokens = shared[:, None]  # (B, 1, N, D)
         project = self.blocks[0].self_projection
         projected = project(tokens)  # type: ignore[operator]
@@ -93,7 +92,7 @@ class MemoryDecoder(nn.Module):
             # The projection is linear: the tokens' part is computed once per window, the noise's once per latent.
             tokens = tokens + noise[:, :, None]
             projected = projected + functional.linear(noise, project.weight)[:, :, None]  # type: ignore[arg-type, union-attr]
-        dropout.prepare(self._num_decisions(tokens, dropout.touched(tokens.shape[1])), tokens)
+        dropout.prepare(self._num_decisions(tokens), tokens)
         for number, block in enumerate(self.blocks):
             if number:
                 projected = block.self_projection(tokens)  # type: ignore[operator]
@@ -101,16 +100,15 @@ class MemoryDecoder(nn.Module):
             tokens = block(tokens, projected, self.memory, dropout, first_output=1 if is_last else 0)
         return tokens
 
-
-    def _num_decisions(self, tokens: Tensor, num_latents: int) -> int:
+    def _num_decisions(self, tokens: Tensor) -> int:
         """Elements that dropout decides on in one pass: attention weights, three updates and the hidden units."""
         block: DecoderBlock = self.blocks[0]  # type: ignore[assignment]
-        windows, num_tokens, width = len(tokens), tokens.shape[2], tokens.shape[3]
+        windows, latents, num_tokens, width = tokens.shape
         per_token = block.heads * num_tokens + 2 * width + block.expand.out_features
         if self.memory is not None:
             per_token += block.heads * len(self.memory) + width
         decoded = len(self.blocks) * num_tokens - 1  # the last block leaves out the start token
-        return windows * num_latents * decoded * per_token
+        return windows * latents * decoded * per_token
 
 
 def attend_within(projected: Tensor, heads: int, first_output: int, dropout: Dropout) -> Tensor:
@@ -132,7 +130,6 @@ def attend_to_memory(query: Tensor, keys_values: Tensor, heads: int, dropout: Dr
     if dropout.is_off:
         read = functional.scaled_dot_product_attention(row[None], key[None], value[None])[0]
     else:  # written out: torch's own leaves its fast path where there is dropout
-        weights = torch.bmm(row * row.shape[-1] ** -0.5, key.transpose(1, 2)).softmax(dim=-1)
-        weights = dropout(weights.unflatten(1, query.shape[:3]), latent_axis=2).flatten(1, 3)
-        read = torch.bmm(weights, value)
+        weights = torch.bmm(row, key.transpose(1, 2) * key.shape[-1] ** -0.5).softmax(dim=-1)
+        read = torch.bmm(dropout(weights), value)
     return read.transpose(0, 1).reshape(query.shape)

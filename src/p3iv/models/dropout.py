@@ -1,20 +1,23 @@
-"""Dropout for tensors with an axis of latents, of which only the first few may be touched."""
+"""Dropout whose masks are drawn at once for a whole forward pass."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
 
 class Dropout:
-    """The masks of one forward pass, drawn at once from torch's default generator.
+    """The masks of one forward pass, from torch's default generator.
 
-    On the CPU a decision takes 16 random bits; with one draw per pass, dropout takes a third of the time of torch's own.
+    On the CPU a decision takes 8 random bits, a quarter of the time of torch's own dropout. Eight bits know
+    multiples of 1/256 only, so each pass drops at one of the two multiples around the probability, drawn so that the probability is
+    met on average, and scales by the one it drew.
     """
 
-    def __init__(self, probability: float, num_latents: int | None = None) -> None:
+    def __init__(self, probability: float) -> None:
         self.probability = probability
-        self.num_latents = num_latents  # touched, from the first on; None: all of them
         self._masks = torch.empty(0)
 
     @property
@@ -26,39 +29,28 @@ class Dropout:
         if not self.is_off:
             self._masks = self._draw(number, like)
 
-    def __call__(self, x: Tensor, *, latent_axis: int = 1) -> Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         """Drop elements and scale up the rest."""
-        return x if self.is_off else x * self._mask(x, latent_axis)
+        return x if self.is_off else x * self._mask(x)
 
     def add(self, x: Tensor, update: Tensor) -> Tensor:
-        """X + dropout(update), both (B, S, ...)."""
-        return x + update if self.is_off else torch.addcmul(x, update, self._mask(update, 1))
+        """X + dropout(update)."""
+        return x + update if self.is_off else torch.addcmul(x, update, self._mask(update))
 
-    def touched(self, num_latents: int) -> int:
-        """How many of so many latents are touched."""
-        return num_latents if self.num_latents is None else min(num_latents, self.num_latents)
-
-    def _mask(self, like: Tensor, latent_axis: int) -> Tensor:
-        shape = [*like.shape]
-        shape[latent_axis] = touched = self.touched(like.shape[latent_axis])
-        drawn = self._take(shape, like)
-        if touched == like.shape[latent_axis]:
-            return drawn
-        shape[latent_axis] = like.shape[latent_axis] - touched
-        return torch.cat((drawn, drawn.new_ones(shape)), dim=latent_axis)
-
-    def _take(self, shape: list[int], like: Tensor) -> Tensor:
-        wanted = torch.Size(shape).numel()
+    def _mask(self, like: Tensor) -> Tensor:
+        wanted = like.numel()
         if len(self._masks) < wanted:
             self._masks = self._draw(wanted, like)
         taken, self._masks = self._masks[:wanted], self._masks[wanted:]
-        return taken.view(shape)
+        return taken.view(like.shape)
 
     def _draw(self, number: int, like: Tensor) -> Tensor:
         """What to multiply with: 0 with the probability, else the inverse of its complement."""
-        if like.device.type == "cpu":
-            bits = torch.empty((number + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-            kept = bits.view(torch.int16) >= round(self.probability * 2**16) - 2**15
-        else:
+        if like.device.type != "cpu":
             kept = torch.rand(number, device=like.device) >= self.probability
-        return kept.to(like.dtype).mul_(1.0 / (1.0 - self.probability))
+            return kept.to(like.dtype).mul_(1.0 / (1.0 - self.probability))
+        lower = math.floor(self.probability * 256)
+        threshold = lower + int(torch.rand(()).item() < self.probability * 256 - lower)
+        bits = torch.empty((number + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        kept = bits.view(torch.uint8) >= threshold
+        return kept.to(like.dtype).mul_(256.0 / (256 - threshold))  # half the time of kept * scale

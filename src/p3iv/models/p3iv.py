@@ -65,11 +65,11 @@ class P3IV(nn.Module):
         joined = torch.cat((observed[:, :1], queries, observed[:, 1:]), dim=1) + self.positions
         return nn.functional.linear(joined, self.join.weight[:, : self.config.width], self.join.bias)
 
-    def decode(self, tokens: Tensor, noise: Tensor | None, *, num_dropped: int | None = None) -> Tensor:
+    def decode(self, tokens: Tensor, noise: Tensor | None) -> Tensor:
         """Hidden states of the T actions for every latent: (B, T + 1, D) and (B or 1, S, Z) -> (B, S, T, D)."""
         if noise is not None:
             noise = nn.functional.linear(noise, self.join.weight[:, self.config.width :])
-        return self.decoder(tokens, noise, num_dropped=num_dropped)  # type: ignore[no-any-return]
+        return self.decoder(tokens, noise)  # type: ignore[no-any-return]
 
     def standardise(self, features: Tensor) -> Tensor:
         """Zero mean and unit spread per dimension, by training statistics that travel in the checkpoint."""

@@ -47,7 +47,6 @@ class P3ivLearner:
         self.language = language  # (A, F_l)
         self.is_adversarial = config.loss.adversarial > 0
         self._needs_targets = config.loss.language > 0 or self.is_adversarial
-        self._needs_states = self._needs_targets or config.loss.diversity > 0
         if self._needs_targets and config.loss.supervision == "language" and language is None:
             raise ConfigError("loss.language and loss.adversarial need language.npz. Import it, or set both to 0.")
         device = next(planner.parameters()).device
@@ -61,23 +60,20 @@ class P3ivLearner:
 
     def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:
         """Update critic and planner once; `latents` (1, S, Z) are those of the diversity loss. Returns named terms."""
+        self.planner.train()
         tokens = self.planner.tokens(batch.start, batch.goal)
-        pair = None if latents is None or not self.weights.diversity else self._choose_pair(tokens, latents)
-        hidden = self._decode(tokens, batch.noise, pair)  # (B, 1 or 3, T, D)
-        states = self.planner.state_head(hidden) if self._needs_states else None
-        targets = self._encode_targets(batch) if self._needs_targets else None
-        seen: dict[str, Tensor] = {}
+        hidden = self.planner.decode(tokens, None if batch.noise is None else batch.noise[:, None])[:, 0]  # (B, T, D)
         terms: dict[str, Tensor] = {}
+        seen: dict[str, Tensor] = {}
         if self.weights.action:
-            terms["action"] = action_loss(self.planner.action_head(hidden[:, 0]), batch.action_ids)
-        if states is not None and targets is not None:
+            terms["action"] = action_loss(self.planner.action_head(hidden), batch.action_ids)
+        if self._needs_targets:
+            states, targets = self.planner.state_head(hidden), self._encode_targets(batch)
             if self.is_adversarial:
-                seen |= self._train_critic(
-                    self._real_states(targets, batch).detach(), states[:, 0].detach(), batch.share
-                )
-            terms |= self._state_terms(states[:, 0], targets, batch)
-        if states is not None and pair is not None:
-            ratio = diversity_ratio(states[:, 1:], pair)
+                seen |= self._train_critic(self._real_states(targets, batch).detach(), states.detach(), batch.share)
+            terms |= self._state_terms(states, targets, batch)
+        if self.weights.diversity and latents is not None:
+            ratio = self._least_ratio(tokens, latents)
             terms["diversity"] = diversity_loss(ratio, self.weights.diversity_form)
             seen["diversity_ratio"] = ratio.mean()
         total = torch.stack([getattr(self.weights, name) * term for name, term in terms.items()]).sum()
@@ -87,21 +83,17 @@ class P3ivLearner:
         self.optimizer.step()
         return {name: term.detach() for name, term in {"total": total, **terms, **seen}.items()}
 
-    @torch.no_grad()
-    def _choose_pair(self, tokens: Tensor, latents: Tensor) -> Tensor:
-        """The pair of latents per window that L_reg takes, (B, 2, Z): all S run without dropout and without a graph."""
-        self.planner.eval()
-        states = self.planner.state_head(self.planner.decode(tokens, latents))  # (B, S, T, D)
-        pair = least_diverse_pair(states, latents)
-        return latents[0][torch.stack((pair.first, pair.second), dim=1)]
+    def _least_ratio(self, tokens: Tensor, latents: Tensor) -> Tensor:
+        """The ratio that L_reg takes of every window, (B,), without dropout.
 
-    def _decode(self, tokens: Tensor, noise: Tensor | None, pair: Tensor | None) -> Tensor:
-        """Decode each window's latent with dropout and, riding along without it, the pair of L_reg."""
-        self.planner.train()
-        if noise is None:
-            return self.planner.decode(tokens, None)
-        latents = noise[:, None] if pair is None else torch.cat((noise[:, None], pair), dim=1)
-        return self.planner.decode(tokens, latents, num_dropped=1)
+        The maximum picks one pair, so all S latents run without a graph and that pair alone runs again with one.
+        """
+        self.planner.eval()
+        with torch.no_grad():
+            states = self.planner.state_head(self.planner.decode(tokens, latents))  # (B, S, T, D)
+            pair = least_diverse_pair(states, latents)
+        chosen = latents[0][torch.stack((pair.first, pair.second), dim=1)]  # (B, 2, Z)
+        return diversity_ratio(self.planner.state_head(self.planner.decode(tokens, chosen)), chosen)
 
     def _encode_targets(self, batch: Batch) -> Tensor:
         """Projected descriptions of the vocabulary (A, D), or of what is seen at each step (B, T, D)."""
