@@ -26,11 +26,20 @@ def readme_commands() -> list[list[str]]:
     return commands
 
 
+def readme_rename() -> dict[str, str]:
+    """The names in the language file of the README's rename.json -> those of the release."""
+    (block,) = re.findall(r"```json\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    return dict(json.loads(block))
+
+
 def make_sources(folder: Path) -> None:
     with zipfile.ZipFile(folder / "crosstask_release.zip", "w") as release:
-        release.writestr("crosstask_release/tasks_primary.txt", "1\nMake Tea\nhttp://x\n2\nboil water,pour water\n\n")
+        steps = ",".join(readme_rename().values())
+        release.writestr("crosstask_release/tasks_primary.txt", f"1\nMake Tea\nhttp://x\n3\n{steps}\n\n")
         for video in "abcd":
-            release.writestr(f"crosstask_release/annotations/1_{video}.csv", "1,0,3\n2,4,5\n1,6,9\n")
+            release.writestr(f"crosstask_release/annotations/1_{video}.csv", "1,0,3\n2,4,5\n3,6,9\n")
+    (folder / "rename.json").write_text(json.dumps(readme_rename()))
+    np.savez(folder / "step_embeddings.npz", step=np.array(list(readme_rename())), embedding=np.eye(3, 8))
     coin = {
         name: {
             "class": "Tea",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+LEFTOVER = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.(part|old)")  # what a killed process leaves of `name`
 
 
 @contextmanager
@@ -47,8 +50,27 @@ def write_text(path: Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8")
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether a folder is what a killed process left of its unfinished work, by its name."""
+    return LEFTOVER.fullmatch(Path(os.path.realpath(path)).name) is not None
+
+
+def leftovers_of(path: Path) -> list[Path]:
+    """What killed processes left beside `path` when they were writing it."""
+    path = Path(os.path.realpath(path))  # unlike resolve(), it bears a link that leads to itself
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    return [other for other in beside if other.name != path.name and _wanted_name(other.name) == path.name]
+
+
+def _wanted_name(name: str) -> str:
+    """The name that unfinished work was to have; a folder in the making may itself be replaced as a whole."""
+    while match := LEFTOVER.fullmatch(name):
+        name = match["name"]
+    return name
+
+
 def _replace_folder(new: Path, path: Path) -> None:
-    if not path.exists():
+    if not os.path.lexists(path):
         new.rename(path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))

@@ -69,6 +69,7 @@ class OptimConfig:
     critic_learning_rate: float = 1e-5  # at equal rates the critic wins within 3 epochs
     decay: float = 0.65
     decay_every: int = 40
+    precision: str = "float32"  # or `float64`, to compare runs; or `mixed`, on cuda only
     max_cpu_s: float | None = None  # stop after the epoch that passes this much process time
 
     def __post_init__(self) -> None:
@@ -77,6 +78,7 @@ class OptimConfig:
         for name in ("learning_rate", "critic_learning_rate"):
             _require(0 < getattr(self, name) < math.inf, self, name, "above 0")
         _require(0 < self.decay <= 1, self, "decay", "above 0, at most 1")
+        _require(self.precision in ("float32", "float64", "mixed"), self, "precision", "float32, float64 or mixed")
         _require(self.max_cpu_s is None or self.max_cpu_s > 0, self, "max_cpu_s", "above 0, or null")
 
 
@@ -132,10 +134,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.head_hidden": 64,
         "model.memory_slots": 32,
         "model.heads": 4,
-        "loss.latents": 6,
-        "optim.epochs": 40,
+        "loss.latents": 4,
+        "optim.epochs": 100,
         "optim.learning_rate": 2e-3,
-        "optim.decay_every": 12,
+        "optim.decay_every": 35,
     },
 }
 

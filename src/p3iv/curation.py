@@ -17,7 +17,7 @@ from p3iv.splits import (
     draw_order,
     split_by_video,
 )
-from p3iv.types import Side, Split, Video, Vocabulary, Window, listed
+from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, listed
 
 WINDOW_KINDS = ("inclusive", "after-start")
 SPLIT_KINDS = ("video", "release", "window")
@@ -118,16 +118,24 @@ def restrict_split(split: Split, videos: Iterable[str]) -> tuple[Split, tuple[st
     named = {*split.train, *split.val, *split.test}
     kept = Split(*(tuple(v for v in side if v in known) for side in (split.train, split.val, split.test)))
     if not kept.train or not kept.test:
-        raise SplitError(
-            f"The split leaves {len(kept.train)} training and {len(kept.test)} test videos of this dataset's "
-            f"{len(known)}; it names {listed(sorted(named))}, the dataset has {listed(sorted(known))}."
-        )
+        raise SplitError(_why_unusable(kept, named, known))
     notes = []
     if strangers := sorted(named - known):
         notes.append(f"{len(strangers)} videos of the split are not in the dataset: {listed(strangers)}")
     if unused := sorted(known - named):
         notes.append(f"{len(unused)} videos stand on no side of the split and are not used: {listed(unused)}")
     return kept, tuple(notes)
+
+
+def _why_unusable(kept: Split, named: set[str], known: set[str]) -> str:
+    """What the split leaves; where it names strangers, they beside the dataset's own, for ids that are spelt apart."""
+    what = (
+        f"The split leaves {counted(len(kept.train), 'training video')} and {counted(len(kept.test), 'test video')} "
+        f"of this dataset's {len(known)}, but each side needs at least one."
+    )
+    if strangers := sorted(named - known):
+        what += f" It names {listed(strangers)}, which the dataset does not have; that has {listed(sorted(known))}."
+    return what
 
 
 def _split_from_file(name: str) -> Split:

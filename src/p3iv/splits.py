@@ -10,10 +10,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from p3iv.errors import SplitError
-from p3iv.types import Split, listed
+from p3iv.types import Split, counted, listed
 
 TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
 VAL_SHARE = 0.20  # of the training videos
+
+
+class TooFewVideosError(SplitError):
+    """Not enough videos for train, val and test, however they are dealt out."""
 
 
 def draw_order(keys: Iterable[str], *, seed: int, purpose: str) -> list[str]:
@@ -30,7 +34,9 @@ def draw_number(key: str, *, seed: int, purpose: str) -> int:
 def split_by_video(videos: Sequence[str], *, seed: int, protocol: int = 1) -> Split:
     """70/30 by video (85/15 under protocol 2), then a fifth of the training videos for validation."""
     if len(videos) < 3:
-        raise SplitError(f"{len(videos)} videos, but train, val and test need at least one each: 3 or more.")
+        raise TooFewVideosError(
+            f"{counted(len(videos), 'video')}, but train, val and test need at least one each: 3 or more."
+        )
     order = draw_order(videos, seed=seed, purpose="test")
     num_test = _share(len(order), TEST_SHARE[protocol], leave=2)
     return complete_split(Split(tuple(order[num_test:]), (), tuple(order[:num_test])), seed=seed)
@@ -41,7 +47,8 @@ def complete_split(split: Split, *, seed: int) -> Split:
     if split.val:
         return split
     if len(split.train) < 2:
-        raise SplitError(f"{len(split.train)} training videos, but a validation fifth needs at least 2 to take from.")
+        have = counted(len(split.train), "training video")
+        raise TooFewVideosError(f"{have}, but a validation fifth needs at least 2 to take from.")
     order = draw_order(split.train, seed=seed, purpose="val")
     num_val = _share(len(order), VAL_SHARE, leave=1)
     return Split(tuple(sorted(order[num_val:])), tuple(sorted(order[:num_val])), tuple(sorted(split.test)))

@@ -123,3 +123,8 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     """A few names for a message, and how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: 1 problem, 2 problems."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

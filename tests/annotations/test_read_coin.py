@@ -142,3 +142,8 @@ def test_a_file_that_is_not_the_release_is_refused(coin_file: Path, content: byt
 def test_a_missing_file_is_refused_with_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no such file\. Give the official COIN\.json"):
         read_coin(tmp_path / "nowhere.json")
+
+
+def test_released_features_are_named_by_class_recipe_type_and_video(coin_file: Path) -> None:
+    annotations = read_with(coin_file, "c", recipe_type=78)
+    assert [video.aliases for video in annotations.videos] == [(), (), ("MakeTea_78_c",)]

@@ -45,7 +45,7 @@ def test_a_quote_that_never_closes_costs_its_line_only(niv_folder: Path) -> None
 
 
 def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no usable video"):
+    with pytest.raises(SourceError, match=r"no \.csv file in it"):
         read_niv(tmp_path)
     with pytest.raises(SourceError, match=r"no such file\. Give the folder of the TASK_N\.csv files"):
         read_niv(tmp_path / "nowhere")

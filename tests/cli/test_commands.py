@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import RunP3iv
@@ -39,15 +40,20 @@ def test_help_does_not_wait_for_torch() -> None:
         (["data", "stats", "nowhere"], "nowhere"),
         (["data", "make", "tabletop", "d", "--videos", "1"], "at least 3"),
         (["data", "stats", "nowhere", "--horizons", "x"], "3,4,5,6"),
+        (["data", "make", "tabletop", "."], "the folder you are in"),
+        (["data", "simulate", "nowhere", "--noise", "inf"], "--noise inf"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_no_traceback(p3iv: RunP3iv, arguments: list[str], message: str) -> None:
+def test_a_mistake_gets_one_sentence_and_no_traceback(
+    p3iv: RunP3iv, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     done = p3iv(*arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_check_fails_where_something_is_wrong(p3iv: RunP3iv, tmp_path: Path) -> None:
@@ -71,8 +77,93 @@ def test_import_lists_every_problem_on_standard_error(p3iv: RunP3iv, tmp_path: P
     (source / "steps.csv").write_text("video,task,step,start_s,end_s\n" + rows)
     done = p3iv("data", "import", "folder", source, "out")
     assert done.returncode == 0
-    assert done.stdout.startswith("2 videos, 1 tasks, 1 actions, 2 steps")
+    assert done.stdout.startswith("2 videos, 1 task, 1 action, 2 steps")
     assert done.stderr.count("problem: ") == 2
     refused = p3iv("data", "import", "folder", source, "strict", "--strict")
     assert refused.returncode == 1
     assert not (tmp_path / "strict").exists()
+
+
+def test_names_that_look_like_emoji_stay_what_they_are(p3iv: RunP3iv, tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text(
+        "video,task,step,start_s,end_s\n:100:,tea,boil,3,1\n:100:,tea,pour,3,4\n:100:\n"
+    )
+    done = p3iv("data", "check", tmp_path)
+    assert "steps.csv:4" in done.stdout
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\n:100:,tea,boil,3,4\n")
+    assert ":100:" in p3iv("data", "import", "folder", tmp_path, "out", "--videos", tmp_path).stderr
+
+
+def test_an_interrupted_command_says_so() -> None:
+    code = """
+import sys
+import p3iv.cli, p3iv.dataset
+def interrupt(folder):
+    raise KeyboardInterrupt
+p3iv.dataset.open_dataset = interrupt
+sys.argv = ["p3iv", "data", "stats", "folder"]
+p3iv.cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_leftovers_of_a_killed_run_are_named_and_kept(p3iv: RunP3iv, tmp_path: Path) -> None:
+    left = tmp_path / ".out.abcdefgh.part"
+    left.mkdir()
+    done = p3iv("data", "make", "tabletop", "out", "--videos", "3", "--skip-rendering")
+    assert done.returncode == 0
+    assert done.stderr == f"note: {left} is left of an interrupted run. Delete it if none is under way.\n"
+    assert left.is_dir()
+    for name in (".features.abcdefgh.part", "..features.abcdefgh.part.abcdefgh.old"):
+        (tmp_path / "out" / name / "was").mkdir(parents=True)
+    simulated = p3iv("data", "simulate", "out", "--overwrite")
+    assert simulated.returncode == 0
+    assert simulated.stderr.count("; what it was to replace is in its folder was. Delete it") == 2
+
+
+def test_stats_of_a_dataset_too_small_to_split_still_count(p3iv: RunP3iv, tmp_path: Path) -> None:
+    rows = "".join(f"v,tea,{step},{at},{at + 1}\n" for at, step in enumerate(("boil", "pour", "stir", "drink")))
+    (tmp_path / "steps.csv").write_text(f"video,task,step,start_s,end_s\n{rows}")
+    done = p3iv("data", "stats", tmp_path, "--horizons", "3,500")
+    assert done.returncode == 0
+    assert "1 video, 1 task, 4 actions" in done.stdout
+    assert done.stdout.count("note: not split: 1 video, but train, val and test need") == 1
+    assert "note: T=500: no window: the longest video has 4 steps" in done.stdout
+    second = p3iv("data", "stats", tmp_path, "--protocol", "2", "--horizons", "3")
+    assert "actions that are predicted: 2 at T=3" in second.stdout
+
+
+def test_one_problem_is_not_problems_and_a_file_of_no_video_is_none(p3iv: RunP3iv, tmp_path: Path) -> None:
+    source = tmp_path / "mine"
+    (source / "features").mkdir(parents=True)
+    (source / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,4\n")
+    for name in ("v", "w"):
+        np.save(source / "features" / f"{name}.npy", np.ones((5, 2), np.float32))
+    done = p3iv("data", "import", "folder", source, "out", "--strict")
+    assert done.returncode == 0
+    assert done.stderr == "note: mine/features: 1 file of no video, not used: w.npy\n".replace("mine", str(source))
+    (source / "features" / "v.npy").rename(source / "features" / "u.npy")
+    np.save(source / "features" / "tea_v.npy", np.ones((5, 2), np.float32))
+    with (source / "steps.csv").open("a") as lines:
+        lines.write("v,tea,pour,9,8\n")
+    assert "\n1 problem, listed above" in p3iv("data", "import", "folder", source, "out2").stderr
+    assert "--strict: 1 problem," in p3iv("data", "import", "folder", source, "out3", "--strict").stderr
+
+
+def test_simulation_lists_what_it_left_without_features(p3iv: RunP3iv, tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,4\nlong,tea,boil,0,1e9\n")
+    np.savez(tmp_path / "language.npz", step=np.array(["boil"]), embedding=np.eye(1, 8))
+    done = p3iv("data", "simulate", tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.startswith("problem: long: steps that end at 1000000000.0 s")
+    assert done.stderr.endswith("\n1 problem, listed above.\n")
+
+
+@pytest.mark.parametrize("options", [["--language", "nope.npz"], ["--language", "table.npz", "--rename", "nope.json"]])
+def test_a_file_that_is_not_there_is_said_in_plain_words(p3iv: RunP3iv, tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,4\n")
+    np.savez(tmp_path / "table.npz", step=np.array(["boil"]), embedding=np.eye(1, 8))
+    done = p3iv("data", "import", "folder", tmp_path, "out", *options)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {options[-1]}: there is no such file")

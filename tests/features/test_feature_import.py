@@ -74,12 +74,12 @@ def test_every_problem_is_named_and_stops_nothing(tmp_path: Path) -> None:
         "hostile.npy: the pickle tries to load posix.system",
         "folder.npy: not a regular file; left without features",
         "good.npy: video good is in the store already; left without features",
-        "raw: 2 files match no video, e.g. stranger1.npy, stranger2.npy; not used",
     ]
     found = [str(problem) for problem in packed.problems]
     assert len(found) == len(expected)
     for problem, part in zip(found, expected, strict=True):
         assert part in problem
+    assert packed.notes == (f"{raw}: 2 files of no video, not used: stranger1.npy, stranger2.npy",)
     assert not (tmp_path / "marker").exists()
 
 
@@ -101,6 +101,24 @@ def test_the_dtype_is_that_of_the_files_unless_asked(
     packed = import_features(tmp_path, [video("a"), video("b")], tmp_path / "features", dtype=asked)
     assert packed.dtype == kept
     assert packed.problems == ()
+
+
+def test_one_wide_file_after_many_narrow_ones_decides_on_the_dtype(tmp_path: Path) -> None:
+    names = [f"v{number:02}" for number in range(40)]
+    for name in names:
+        np.save(tmp_path / f"{name}.npy", rows(0, dtype="float32" if name == "v39" else "float16"))
+    packed = import_features(tmp_path, [video(name) for name in names], tmp_path / "features")
+    assert (packed.dtype, packed.problems) == ("float32", ())
+
+
+def test_a_wide_file_that_nothing_told_of_is_a_problem_unless_the_dtype_is_asked_for(tmp_path: Path) -> None:
+    names = [f"v{number:02}" for number in range(40)]
+    for name in names:
+        np.savez(tmp_path / f"{name}.npz", features=rows(0, dtype="float32" if name == "v39" else "float16"))
+    videos = [video(name) for name in names]
+    (problem,) = import_features(tmp_path, videos, tmp_path / "features").problems
+    assert "1 file of float32 among files of float16: v39.npz" in str(problem)
+    assert import_features(tmp_path, videos, tmp_path / "asked", dtype="float16").problems == ()
 
 
 def test_values_that_do_not_fit_into_the_dtype_asked_for_are_a_problem(tmp_path: Path) -> None:

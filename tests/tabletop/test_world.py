@@ -7,7 +7,7 @@ import pytest
 
 from p3iv.splits import split_by_video
 from p3iv.tabletop.script import write_script
-from p3iv.tabletop.tasks import PROCEDURES, RULES, Facts, Procedure, Slot
+from p3iv.tabletop.tasks import HABIT, PROCEDURES, RULES, Facts, Procedure, Slot
 from p3iv.tabletop.world import Execution, Plan, World, tabletop_world
 
 Pair = tuple[Facts, Facts]
@@ -89,7 +89,7 @@ def test_no_video_shows_an_impossible_pair() -> None:
 
 
 def test_plan_probabilities_of_a_world_small_enough_to_work_out_by_hand() -> None:
-    """Two free steps with weights 3 and 1, then a required one: the orders have probabilities 3/4 and 1/4."""
+    """Two free steps with weights 3 and 1, then a required one: the orders are as 3 to 1 times the habit."""
     start = frozenset({"kettle", "tea", "coffee"})
     slots = (
         Slot({"fill the kettle with water": 3.0}),
@@ -100,8 +100,8 @@ def test_plan_probabilities_of_a_world_small_enough_to_work_out_by_hand() -> Non
     goal = start | {"kettle.full", "mug"}
     assert world.plans_between(start, goal, 2) == pytest.approx(
         {
-            ("fill the kettle with water", "set out a mug"): 0.75,
-            ("set out a mug", "fill the kettle with water"): 0.25,
+            ("fill the kettle with water", "set out a mug"): 3 / (3 + HABIT),
+            ("set out a mug", "fill the kettle with water"): HABIT / (3 + HABIT),
         }
     )
 

@@ -54,6 +54,7 @@ class _Entry:
     task: str
     subset: object
     annotation: list[object]
+    aliases: tuple[str, ...]
 
 
 def read_coin(source: Path) -> Annotations:
@@ -64,7 +65,8 @@ def read_coin(source: Path) -> Annotations:
     videos, labels, sides = VideoCollector(log), FirstTexts(log), _Sides(log)
     for where, entry in _usable_entries(place(path.name), database, log):
         rows = ((f"{where}, annotation {number}", row) for number, row in enumerate(entry.annotation, start=1))
-        if videos.add(where, entry.video, entry.task, usable_rows(rows, partial(_parse_step, labels), log)):
+        steps = usable_rows(rows, partial(_parse_step, labels), log)
+        if videos.add(where, entry.video, entry.task, steps, entry.aliases):
             sides.add(where, entry.video, entry.subset)
     actions = _make_actions(labels.text_of)
     videos.videos = {video.id: _with_names(video, actions) for video in videos.videos.values()}
@@ -102,7 +104,13 @@ def _parse_entry(video: str, value: object) -> _Entry:
     if not isinstance(annotation, list):
         raise UnusableError(f"its annotation is {shown(annotation)}, expected a list")
     task = parse_name(value.get("class"), "its class")
-    return _Entry(parse_name(video, "the video's id"), task, value.get("subset"), annotation)
+    name = parse_name(video, "the video's id")
+    return _Entry(name, task, value.get("subset"), annotation, _aliases(name, task, value.get("recipe_type")))
+
+
+def _aliases(video: str, task: str, recipe_type: object) -> tuple[str, ...]:
+    """The released features of COIN are named CLASS_RECIPETYPE_VIDEO."""
+    return (f"{task}_{recipe_type}_{video}",) if type(recipe_type) in (int, str) else ()
 
 
 def _parse_step(labels: FirstTexts, where: str, row: object) -> Step:

@@ -9,7 +9,7 @@ import yaml
 
 from p3iv.annotations.files import JsonObject, UnusableError, is_there, parse_json, read_text, required
 from p3iv.annotations.rows import VideoCollector, parse_name, place, shown
-from p3iv.annotations.steps_csv import COLUMNS, STEPS_FILE, parse_steps
+from p3iv.annotations.steps_csv import COLUMNS, STEPS_FILE, parse_steps, parse_video_column
 from p3iv.atomic import write_text
 from p3iv.errors import SplitError
 from p3iv.types import SIDES, Annotations, ProblemLog, Side, Split, listed
@@ -20,13 +20,24 @@ MOST_YAML_BYTES = 2**18
 MOST_STEPS_BYTES = 2**29  # some five million rows
 
 
-def read_folder(source: Path) -> Annotations:
-    """Read a dataset folder: steps.csv, the name in dataset.yaml and split.json where they are there."""
+def read_folder(source: Path, *, with_split: bool = True) -> Annotations:
+    """Read a dataset folder: steps.csv, the name in dataset.yaml and split.json where they are there.
+
+    Args:
+        source: The folder.
+        with_split: Whether to read split.json too, which raises where it is no split.
+    """
     videos = VideoCollector(ProblemLog())
     with required(source / STEPS_FILE, EXPECTED):
         vocabulary = parse_steps(read_text(source / STEPS_FILE, MOST_STEPS_BYTES), videos)
     name = _read_name(source, videos.log)
-    return videos.finish(source, name, vocabulary, _read_own_split(source, videos))
+    return videos.finish(source, name, vocabulary, _read_own_split(source, videos) if with_split else None)
+
+
+def read_video_column(source: Path) -> list[str | None]:
+    """The video of every row of a folder's steps.csv, used or not; None for a row whose video cannot be told."""
+    with required(source / STEPS_FILE, EXPECTED):
+        return parse_video_column(read_text(source / STEPS_FILE, MOST_STEPS_BYTES))
 
 
 def _read_name(source: Path, log: ProblemLog) -> str:

@@ -19,6 +19,8 @@ def read_niv(source: Path) -> Annotations:
     videos = VideoCollector(ProblemLog())
     with open_release(source, EXPECTED) as files:
         folder = "csvs/" if files.names("csvs/") else ""
+        if not any(name.lower().endswith(".csv") for name in files.names(folder)):
+            raise UnusableError(f"no .csv file in {folder or 'it'}")
         collect_step_files(files, folder, _identify, videos)
     by_task = sorted(videos.videos.values(), key=lambda video: video.task)
     vocabulary = make_vocabulary(Action(step.action, step.action) for video in by_task for step in video.steps)

@@ -53,6 +53,22 @@ def parse_steps(text: str, videos: VideoCollector) -> Vocabulary:
     return _make_vocabulary([row for row in in_file_order if row.where in kept], videos.log)
 
 
+def parse_video_column(text: str) -> list[str | None]:
+    """The video of every row of a readable steps.csv, in the order of the file; None where it cannot be told."""
+    log = ProblemLog()
+    rows = csv_rows(STEPS_FILE, text, log)
+    columns = _parse_header(rows, ProblemLog())
+    videos = [_parse_video(dict(zip(columns, row, strict=False))) for _, row in rows]
+    return [*videos, *(None for _ in log.problems)]  # a record that is no CSV is only known by its problem
+
+
+def _parse_video(cells: dict[str, str]) -> str | None:
+    try:
+        return parse_name(cells.get("video"), "the video")
+    except UnusableError:
+        return None
+
+
 def _parse_header(rows: Iterator[tuple[str, list[str]]], log: ProblemLog) -> tuple[str, ...]:
     """The names of the columns; one without a usable name is listed and goes by ""."""
     where, cells = next(rows, ("", []))

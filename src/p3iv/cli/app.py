@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from p3iv import __version__
 from p3iv.cli import data, train
 from p3iv.cli.console import err, out, print_json
 from p3iv.errors import P3ivError
 
+
+class _Root(TyperGroup):
+    """Says that it was interrupted: click and typer, each in its own way, would end without a word of ours."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            err.print("interrupted")
+            raise typer.Exit(130) from error
+
+
 app = typer.Typer(
     name="p3iv",
+    cls=_Root,
     help="Plan procedures from video: two moments in, the plausible step-by-step plans between them out.",
     epilog="Start with `p3iv data make tabletop DIR`; `p3iv data import --help` for CrossTask, COIN, NIV or your own.",
     no_args_is_help=True,

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import err, out, print_json, print_table, progress
+from p3iv.atomic import leftovers_of
+from p3iv.cli.console import err, out, print_json, progress
+from p3iv.cli.stats_table import print_stats
 from p3iv.errors import ConfigError
-from p3iv.types import Problem
+from p3iv.types import Problem, counted
 
 if TYPE_CHECKING:
-    from p3iv.inspection import DatasetStats
+    from p3iv.features import PackedFeatures
 
 app = typer.Typer(
     help="Make, import, check and describe datasets.",
@@ -42,6 +44,16 @@ class TabletopEncoder(StrEnum):
     none = "none"
 
 
+class WindowKind(StrEnum):
+    inclusive = "inclusive"
+    after_start = "after-start"
+
+
+class Protocol(StrEnum):
+    one = "1"
+    two = "2"
+
+
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -65,10 +77,11 @@ def make_tabletop_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Make the tabletop world: household procedures on video, with the true distribution of plans."""
-    from p3iv.importing import refuse_to_overwrite  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.dataset import refuse_to_overwrite  # noqa: PLC0415 - keeps `p3iv --help` quick
     from p3iv.tabletop.make import make_tabletop  # noqa: PLC0415
 
     refuse_to_overwrite(folder, overwrite=overwrite)
+    _note_leftovers(folder)
     with progress("Rendering videos") as show:
         make_tabletop(
             folder,
@@ -114,7 +127,9 @@ def import_command(
     split: Annotated[
         Path | None, typer.Option("--split", help='JSON {"train": [...], "val": [...], "test": [...]} of video ids.')
     ] = None,
-    videos: Annotated[Path | None, typer.Option("--videos", help="Folder with one video file per video.")] = None,
+    videos: Annotated[
+        Path | None, typer.Option("--videos", help="Folder with one video file per video; linked where possible.")
+    ] = None,
     encoder: Annotated[str | None, typer.Option("--encoder", help="Who made the features, for the record.")] = None,
     text_encoder: Annotated[
         str | None, typer.Option("--text-encoder", help="Who made the step embeddings, for the record.")
@@ -152,44 +167,42 @@ def import_command(
         strict=strict,
         overwrite=overwrite,
     )
+    _note_leftovers(folder)
     with progress("Packing features") as show:
         report = import_dataset(request, progress=show)
     if as_json:
         print_json(report)
         return
-    _print_problems(report.problems)
-    out.print(
-        f"{report.num_videos} videos, {report.num_tasks} tasks, {report.num_actions} actions, "
-        f"{report.num_steps} steps -> {report.folder}",
-        markup=False,
-    )
+    _print_problems(report.problems, advice="; --strict refuses an import with any")
+    for note in report.notes:
+        err.print(f"note: {note}", markup=False)
+    counts = {
+        "video": report.num_videos,
+        "task": report.num_tasks,
+        "action": report.num_actions,
+        "step": report.num_steps,
+    }
+    out.print(f"{', '.join(counted(n, what) for what, n in counts.items())} -> {report.folder}", markup=False)
     if report.features:
-        packed = report.features
-        out.print(
-            f"features of {packed.num_videos} videos: {packed.num_rows} rows of {packed.width} as {packed.dtype}, "
-            f"fingerprint {packed.fingerprint[:12]}",
-            markup=False,
-        )
+        out.print(f"features of {_describe(report.features)}", markup=False)
 
 
 @app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
 def simulate_command(
     folder: DatasetDir,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same features.")] = 0,
-    noise: Annotated[
-        float | None,
-        typer.Option("--noise", min=0.0, help="How hard it is to see what a second shows (default 4.5)."),
-    ] = None,
+    noise: Annotated[float, typer.Option("--noise", help="How hard it is to see what a second shows, from 0.")] = 4.5,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace features that are not simulated.")] = False,
 ) -> None:
     """Make stand-in features from the annotations and step embeddings, to run at full size without the real ones."""
     from p3iv.importing import simulate_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
 
+    _note_leftovers(folder / "features")
     with progress("Simulating features") as show:
         packed = simulate_dataset(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
+    _print_problems(packed.problems)
     out.print(
-        f"SIMULATED features of {packed.num_videos} videos: {packed.num_rows} rows of {packed.width} -> {folder}. "
-        f"Figures on them are about code, not about the world.",
+        f"SIMULATED features of {_describe(packed)} -> {folder}. Figures on them are about code, not about the world.",
         markup=False,
     )
 
@@ -206,8 +219,8 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
     else:
         for finding in findings:
             out.print(f"{finding.severity}: {finding.message}", markup=False)
-        verdict = f"{errors} errors" if errors else "sound"
-        out.print(f"{folder}: {verdict}, {len(findings) - errors} warnings", markup=False)
+        verdict = counted(errors, "error") if errors else "sound"
+        out.print(f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}", markup=False)
     if errors:
         raise typer.Exit(1)
 
@@ -215,8 +228,12 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
 @app.command("stats", epilog="Example: p3iv data stats data/crosstask --json")
 def stats_command(
     folder: DatasetDir,
-    window: Annotated[str, typer.Option("--window", help="inclusive or after-start.")] = "inclusive",
-    protocol: Annotated[int, typer.Option("--protocol", help="1 (every window) or 2 (one per video).")] = 1,
+    window: Annotated[
+        WindowKind, typer.Option("--window", help="Whether the start is shown at the first action or before it.")
+    ] = WindowKind.inclusive,
+    protocol: Annotated[
+        Protocol, typer.Option("--protocol", help="1: every window. 2: one of T-1 actions per video.")
+    ] = Protocol.one,
     split: Annotated[
         str, typer.Option("--split", help="video, release (the dataset's own), window, or a split file.")
     ] = "video",
@@ -230,20 +247,34 @@ def stats_command(
     from p3iv.inspection import describe_dataset  # noqa: PLC0415
 
     wanted = _parse_horizons(horizons)
-    settings = CurationSettings(wanted[0], window, protocol, split, split_seed)
+    settings = CurationSettings(wanted[0], window.value, int(protocol), split, split_seed)
     stats = describe_dataset(open_dataset(folder), settings, horizons=wanted)
     if as_json:
         print_json(stats)
         return
-    _print_stats(stats)
+    print_stats(stats)
 
 
-def _print_problems(problems: tuple[Problem, ...]) -> None:
+def _note_leftovers(folder: Path) -> None:
+    """Name what killed runs left of the same destination; it may be wanted, so the user deletes it."""
+    for path in leftovers_of(folder):
+        holds = "; what it was to replace is in its folder was" if (path / "was").exists() else ""
+        err.print(f"note: {path} is left of an interrupted run{holds}. Delete it if none is under way.", markup=False)
+
+
+def _print_problems(problems: tuple[Problem, ...], *, advice: str = "") -> None:
     """Every single one, on standard error, so that a log keeps them apart from the result."""
     for problem in problems:
         err.print(f"problem: {problem}", markup=False)
     if problems:
-        err.print(f"{len(problems)} problems, listed above; --strict refuses an import with any.", markup=False)
+        err.print(f"{counted(len(problems), 'problem')}, listed above{advice}.", markup=False)
+
+
+def _describe(packed: PackedFeatures) -> str:
+    return (
+        f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} as "
+        f"{packed.dtype}, fingerprint {packed.fingerprint[:12]}"
+    )
 
 
 def _parse_horizons(text: str) -> list[int]:
@@ -251,38 +282,3 @@ def _parse_horizons(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
         raise ConfigError(f"--horizons {text!r}, but it is numbers with commas, such as 3,4,5,6.") from error
-
-
-def _print_stats(stats: DatasetStats) -> None:
-    out.print(stats.label, style="bold", markup=False)
-    spread = stats.steps_per_video
-    out.print(
-        f"{stats.videos} videos, {stats.tasks} tasks, {stats.actions} actions ({stats.actions_seen} seen), "
-        f"{stats.steps} steps: {spread['mean']:.1f} per video ({spread['min']:.0f} to {spread['max']:.0f}), "
-        f"{100 * stats.repeated_next_share:.1f} % repeat the step before them",
-        markup=False,
-    )
-    if stats.features:
-        shown = stats.features
-        out.print(f"features: {shown['rows']} rows of {shown['width']} as {shown['dtype']} in {shown['videos']} videos")
-    sides = ", ".join(f"{side} {count}" for side, count in stats.videos_by_side.items())
-    out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""), markup=False)
-    headers = ("horizon", "windows", "train", "val", "test", "repeats", "plans/pair", "plans/window")
-    rows = [
-        (
-            f"T={horizon}",
-            *(f"{count:,}" for count in (of.windows, *of.by_side.values())),
-            f"{100 * of.repeated_action_share:.1f} %",
-            f"{of.plans_per_pair:.2f}",
-            f"{of.plans_per_window:.2f}",
-        )
-        for horizon, of in stats.horizons.items()
-    ]
-    out.print()
-    print_table(headers, rows)
-    out.print("repeats: windows in which an action occurs twice", style="dim")
-    out.print(
-        "plans: unique ones that share first and last action, mean over distinct pairs and over windows", style="dim"
-    )
-    for note in stats.notes:
-        out.print(f"note: {note}", markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from p3iv.cli.console import err, out, print_json
 
 if TYPE_CHECKING:
     from p3iv.config import Config
-    from p3iv.training.loop import EpochReport
+    from p3iv.training.loop import EpochReport, StepReport
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
 DATA_OPTIONS = ("horizon", "window", "protocol", "split", "split_seed")
@@ -49,18 +50,25 @@ def train_command(
     torch.set_num_threads(threads)
     chosen = dict(zip(DATA_OPTIONS, (horizon, window, protocol, split, split_seed), strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
-    result = train(
-        TrainRequest(
-            dataset=open_dataset(folder),
-            run=run,
-            config=config,
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            on_epoch=_show_epoch,
-            on_note=lambda note: err.print(f"note: {note}", markup=False),
-        )
+    line = _Line()
+    request = TrainRequest(
+        dataset=open_dataset(folder),
+        run=run,
+        config=config,
+        resume=resume,
+        overwrite=overwrite,
+        device=device,
+        on_step=line.show_step,
+        on_epoch=line.show_epoch,
+        on_note=lambda note: err.print(f"note: {note}", markup=False),
     )
+    try:
+        result = train(request)
+    except KeyboardInterrupt:
+        line.end()
+        err.print(f"interrupted; the same command with --resume goes on from {run}", markup=False)
+        raise typer.Exit(130) from None
+    line.end()
     if as_json:
         print_json(result)
         return
@@ -83,19 +91,39 @@ def _configure(planner: str, preset: str, seed: int, data: dict[str, object], se
     return override(preset_config(preset), changes | parse_settings(settings))
 
 
-def _show_epoch(report: EpochReport) -> None:
-    """One live line on a terminal; elsewhere a line per tenth of the run and per new best."""
-    left = (report.epochs - report.epoch) * report.seconds
-    shown = [f"{name} {value:.3f}" for name, value in report.terms.items()]
-    line = (
-        f"epoch {report.epoch}/{report.epochs}  {'  '.join(shown)}  |  val SR {100 * report.val.success_rate:.1f} "
-        f"mAcc {100 * report.val.mean_accuracy:.1f}{' best' if report.is_best else ''}  |  {_clock(left)} left"
-    )
-    if err.is_terminal:
-        sys.stderr.write(f"\r\033[K{line[: err.width - 1]}" + ("\n" if report.epoch == report.epochs else ""))
+class _Line:
+    """One live line on a terminal; elsewhere a plain line per tenth of the run."""
+
+    def __init__(self) -> None:
+        self._shown_at = 0.0
+        self._last_epoch = ""
+
+    def show_step(self, report: StepReport) -> None:
+        if not err.is_terminal or time.monotonic() - self._shown_at < 0.5:
+            return
+        terms = "  ".join(f"{name} {value.item():.3f}" for name, value in report.terms.items())
+        self._write(f"epoch {report.epoch} step {report.step}/{report.num_steps}  {self._last_epoch}{terms}")
+
+    def show_epoch(self, report: EpochReport) -> None:
+        val = (
+            f"val SR {100 * report.val.success_rate:.1f} mAcc {100 * report.val.mean_accuracy:.1f}"
+            f"{' best' if report.is_best else ''}  {_clock((report.epochs - report.epoch) * report.seconds)} left"
+        )
+        terms = "  ".join(f"{name} {value:.3f}" for name, value in report.terms.items())
+        self._last_epoch = f"{val}  |  "
+        if err.is_terminal:
+            self._write(f"epoch {report.epoch}/{report.epochs}  {val}  |  {terms}")
+        elif report.epoch == report.epochs or report.epoch % max(1, report.epochs // 10) == 0:
+            err.print(f"epoch {report.epoch}/{report.epochs}  {val}  |  {terms}", markup=False)
+
+    def end(self) -> None:
+        if err.is_terminal and self._shown_at:
+            sys.stderr.write("\n")
+
+    def _write(self, line: str) -> None:
+        self._shown_at = time.monotonic()
+        sys.stderr.write(f"\r\033[K{line[: err.width - 1]}")
         sys.stderr.flush()
-    elif report.epoch == report.epochs or report.epoch % max(1, report.epochs // 10) == 0:
-        err.print(line, markup=False)
 
 
 def _clock(seconds: float) -> str:

@@ -31,6 +31,18 @@ def read_rows(path: Path) -> Array:
         raise FeatureError(f"{path}: {_reason(error)}") from error
 
 
+def has_plain_header(path: Path) -> bool:
+    """Whether `peek_rows` needs no more than a few bytes of the file.
+
+    Raises:
+        FeatureError: naming the file.
+    """
+    try:
+        return read_head(path) is not None
+    except Exception as error:  # as in read_rows
+        raise FeatureError(f"{path}: {_reason(error)}") from error
+
+
 def peek_rows(path: Path) -> tuple[int, np.dtype[Any]]:
     """Width and dtype that `read_rows` would give, from the header where it is plain.
 

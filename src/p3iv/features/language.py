@@ -39,23 +39,28 @@ def read_language(path: Path) -> LanguageTable:
     """
     try:
         return _table(_members(path))
+    except FileNotFoundError as error:
+        raise SourceError(f"{path}: there is no such file; a table of step embeddings is a .npz") from error
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds on hostile bytes
         known = isinstance(error, FeatureError | SourceError)
         reason = str(error) if known else f"cannot be read ({type(error).__name__}: {str(error)[:200]})"
         raise SourceError(f"{path}: {reason}") from error
 
 
-def write_language(path: Path, names: Sequence[str], embedding: Array) -> None:
+def write_language(path: Path, names: Sequence[str], embedding: Array, ids: Sequence[str] | None = None) -> None:
     """Write a table that `read_language` reads; the same table always gives the same bytes.
 
     Raises:
         SourceError: for a table that could not be read back.
     """
-    table = _table({"step": np.array(list(names), dtype=np.str_), "embedding": np.asarray(embedding)})
-    if table.names != tuple(names):
-        raise SourceError("a step name that ends in a NUL character cannot be kept")
+    members = {"step": np.array(list(names), dtype=np.str_), "embedding": np.asarray(embedding)}
+    if ids is not None:
+        members["step_id"] = np.array(list(ids), dtype=np.str_)
+    table = _table(members)
+    if table.names != tuple(names) or (ids is not None and table.ids != tuple(ids)):
+        raise SourceError("a step name or id that ends in a NUL character cannot be kept")
     with whole_file(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in (("step", np.array(table.names)), ("embedding", table.embedding)):
+        for name, array in (members | {"embedding": table.embedding}).items():
             member = io.BytesIO()
             np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())

@@ -59,6 +59,8 @@ def read_rename(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         pairs = _json_pairs(text) if text.lstrip().startswith("{") else _csv_pairs(text)
+    except FileNotFoundError as error:
+        raise SourceError(f"{path}: there is no such file; {_RENAME_FORMAT}") from error
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise SourceError(f"{path} is not a rename file ({error}); {_RENAME_FORMAT}") from error
     rename = dict(pairs)

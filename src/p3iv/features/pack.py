@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from p3iv.errors import FeatureError
-from p3iv.features.arrays import peek_rows, read_rows
+from p3iv.features.arrays import has_plain_header, peek_rows, read_rows
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.types import ProblemLog, Video, listed
+from p3iv.types import ProblemLog, Video, counted, listed
 
 SUFFIXES: Final = (".npy", ".npz")
 _LEFT: Final = "left without features"
-_NUM_PEEKED: Final = 32  # files that decide on the width and the dtype
+_MOST_READ: Final = 32  # files that are read whole to know their width and dtype: those without a plain header
 
 
 def import_features(
@@ -40,16 +40,19 @@ def import_features(
         looked_for = listed([name for video in videos for name in candidates(video)], most=6)
         raise FeatureError(f"{folder} has {len(present)} feature files, none of any video; looked for {looked_for}")
     width, usual_dtype = _layout(folder, list(found.values()))
+    narrowed: list[str] = []
     with StoreWriter(destination, width=width, dtype=dtype or usual_dtype) as writer:
         for done, video in enumerate(videos, start=1):
-            if video.id in found:
-                _add_file(writer, video.id, folder / found[video.id], log)
+            if video.id in found and _add_file(writer, video.id, folder / found[video.id], log):
+                narrowed.append(found[video.id])
             if progress is not None:
                 progress(done, len(videos))
         if not writer.num_rows:
             raise FeatureError(f"none of the {len(found)} feature files in {folder} can be used; {log.problems[-1]}")
-    _note_strangers(folder, present, videos, log)
-    return writer.packed(tuple(log.problems))
+    if narrowed and dtype is None:
+        what = f"{counted(len(narrowed), 'file')} of float32 among files of float16: {listed(narrowed)}"
+        log.add(str(folder), what, "stored as float16; pass --dtype float32 to keep them as they are")
+    return writer.packed(tuple(log.problems), _strangers(folder, present, videos))
 
 
 def copy_store(
@@ -103,31 +106,39 @@ def _find_files(present: set[str], videos: Sequence[Video], log: ProblemLog) -> 
 
 
 def _layout(folder: Path, names: list[str]) -> tuple[int, str]:
-    """The most common width of the first files that can be read; float16 if all of them are, else float32."""
+    """The most common width of the files; float16 if all that tell are of it, else float32."""
     peeked: list[tuple[int, str]] = []
+    num_read = 0
     for name in names:
         try:
+            has_header = has_plain_header(folder / name)
+            num_read += not has_header
+            if not has_header and num_read > _MOST_READ:
+                continue
             width, dtype = peek_rows(folder / name)
         except FeatureError:
             continue  # it is read again, and named, when its turn comes
         peeked.append((width, dtype.name))
-        if len(peeked) == _NUM_PEEKED:
-            break
     if not peeked:
         return 1, "float32"  # nothing will be written
     dtypes = {dtype for _, dtype in peeked}
     return Counter(width for width, _ in peeked).most_common(1)[0][0], "float16" if dtypes == {"float16"} else "float32"
 
 
-def _add_file(writer: StoreWriter, video: str, path: Path, log: ProblemLog) -> None:
+def _add_file(writer: StoreWriter, video: str, path: Path, log: ProblemLog) -> bool:
+    """Pack one file; True where its rows had a wider dtype than the store."""
     try:
-        writer.add(video, read_rows(path))
+        rows = read_rows(path)
+        writer.add(video, rows)
     except FeatureError as error:
         log.add(str(path), str(error).removeprefix(f"{path}: "), _LEFT)
+        return False
+    return rows.dtype.itemsize > writer.dtype.itemsize
 
 
-def _note_strangers(folder: Path, present: set[str], videos: Sequence[Video], log: ProblemLog) -> None:
+def _strangers(folder: Path, present: set[str], videos: Sequence[Video]) -> tuple[str, ...]:
+    """A note on the files of no video: a release of features often has more videos than the annotations."""
     strangers = sorted(present.difference(*map(candidates, videos)))
-    if strangers:
-        what = f"{len(strangers)} files match no video, e.g. {listed(strangers, most=3)}"
-        log.add(str(folder), what, "not used")
+    if not strangers:
+        return ()
+    return (f"{folder}: {counted(len(strangers), 'file')} of no video, not used: {listed(strangers, most=3)}",)

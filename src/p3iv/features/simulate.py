@@ -124,7 +124,8 @@ def _rows(world: _World, video: Video, vocabulary: Vocabulary) -> Array:
     task = _unit(_generator(world.seed, "task", video.task).normal(size=world.width)).astype(np.float32)
     rng = _generator(world.seed, "video", video.id)
     rows = rng.standard_normal((num_rows, world.width), dtype=np.float32)
-    rows *= world.noise / math.sqrt(_REFERENCE_WIDTH)
+    with np.errstate(over="ignore", invalid="ignore"):  # the store names what does not fit into it
+        rows *= world.noise / math.sqrt(_REFERENCE_WIDTH)
     rows += _shown(times, num_rows) @ looks
     rows += _TASK * task + _wander(world, rng, num_rows)
     return rows

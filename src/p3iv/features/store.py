@@ -34,6 +34,7 @@ class PackedFeatures:
     dtype: str
     fingerprint: str
     problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()  # worth knowing, but nothing of any video is missing for it
 
 
 class StoreWriter:
@@ -87,9 +88,10 @@ class StoreWriter:
         with self._stack:
             self._finish()
 
-    def packed(self, problems: tuple[Problem, ...] = ()) -> PackedFeatures:
+    def packed(self, problems: tuple[Problem, ...] = (), notes: tuple[str, ...] = ()) -> PackedFeatures:
         """What was written, once the block has ended."""
-        return PackedFeatures(len(self._videos), self.num_rows, self.width, self.dtype.name, self.fingerprint, problems)
+        num_videos, dtype = len(self._videos), self.dtype.name
+        return PackedFeatures(num_videos, self.num_rows, self.width, dtype, self.fingerprint, problems, notes)
 
     def _finish(self) -> None:
         if not self._videos:

@@ -11,9 +11,9 @@ from torch import Tensor
 class Dropout:
     """The masks of one forward pass, from torch's default generator.
 
-    On the CPU a decision takes 8 random bits, a quarter of the time of torch's own dropout. Eight bits know
-    multiples of 1/256 only, so each pass drops at one of the two multiples around the probability, drawn so that the probability is
-    met on average, and scales by the one it drew.
+    On the CPU a decision takes 8 random bits, a quarter of the time of torch's own dropout. Eight bits know multiples
+    of 1/256 only, so each pass drops at one of the two multiples around the probability, drawn so that the probability
+    is met on average, and scales by the one it drew.
     """
 
     def __init__(self, probability: float) -> None:

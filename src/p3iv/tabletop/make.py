@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 
@@ -43,18 +47,18 @@ def make_tabletop(
     if encoder not in ("state", "none"):
         raise ConfigError(f"--encoder {encoder}, but the tabletop writes `state` features or `none`.")
     videos = [write_script(seed, index) for index in range(num_videos)]
-    with whole_folder(folder) as beside:
+    with whole_folder(folder.resolve()) as beside:  # a link keeps leading where it leads
         _write_annotations(beside, videos, seed)
-        if encoder == "state":
-            _write_features(beside, videos)
+        fingerprint = _write_features(beside, videos) if encoder == "state" else None
         if render:
             _require_drawing()
             _render_all(beside / "videos", videos, jobs, progress)
-        DatasetCard(
+        DatasetCard(  # last: a folder without it is known to be unfinished
             name="tabletop",
             source=f"p3iv data make tabletop --videos {num_videos} --seed {seed}",
             encoder="state" if encoder == "state" else None,
             text_encoder="hashed words",
+            feature_fingerprint=fingerprint,
         ).write(beside)
 
 
@@ -105,11 +109,13 @@ def _write_annotations(folder: Path, videos: Sequence[Script], seed: int) -> Non
         lines.writelines(json.dumps(line) + "\n" for line in true_plans(videos))
 
 
-def _write_features(folder: Path, videos: Sequence[Script]) -> None:
+def _write_features(folder: Path, videos: Sequence[Script]) -> str:
+    """Write the features and return their fingerprint."""
     with StoreWriter(folder / "features", width=FEATURE_WIDTH, dtype="float16") as store:
         for video in videos:
             rng = np.random.default_rng([*video.seed, _NOISE])
             store.add(video.id, encode_states(video.execution, video.times, video.length_s, rng))
+    return store.fingerprint
 
 
 def _require_drawing() -> None:
@@ -119,7 +125,8 @@ def _require_drawing() -> None:
 
 def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Callable[[int, int], None] | None) -> None:
     folder.mkdir()
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, initializer=follow_parent, initargs=(os.getpid(),)) as pool:
         under_way = [pool.submit(render_video, video, folder / f"{video.id}.mp4") for video in videos]
         try:
             for done, future in enumerate(as_completed(under_way), start=1):
@@ -129,6 +136,18 @@ def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Cal
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def follow_parent(parent: int) -> None:
+    """A worker leaves Ctrl-C to its parent, and ends when that is gone, even killed: else it would wait for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_exit_without, args=(parent,), daemon=True).start()
+
+
+def _exit_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def render_video(video: Script, path: Path) -> None:

@@ -17,7 +17,11 @@ from p3iv.tabletop.world import Execution
 
 FEATURE_WIDTH = 128
 LANGUAGE_WIDTH = 128
-VIDEO_NOISE, SECOND_NOISE = 0.5, 0.5  # lengths of the noise, where one fact moves a row by about 1
+# Lengths of the noise, where one fact moves a row by about 1. The look of a video (light, view, table) moves all of its
+# rows along a few directions, and further than the facts do: as with real features, what looks alike is not what is
+# alike, so that a planner has to learn what to ignore.
+LOOK_NOISE, SECOND_NOISE = 4.0, 0.5
+LOOK_RANK = 3
 _STOP_WORDS = {"a", "an", "the", "of", "its"}
 
 FACTS: tuple[str, ...] = tuple(
@@ -38,8 +42,10 @@ def encode_states(
     for step, (start_s, end_s) in enumerate(times):
         progress = np.clip((seconds - start_s) / (end_s - start_s), 0.0, 1.0)[:, None]
         shown += progress * (facts[step + 1] - facts[step])
-    noise = VIDEO_NOISE * rng.normal(size=FEATURE_WIDTH) + SECOND_NOISE * rng.normal(size=(len(seconds), FEATURE_WIDTH))
-    return np.asarray(shown @ _projection() + noise / np.sqrt(FEATURE_WIDTH), dtype=np.float16)  # (seconds, F)
+    facts_to_rows, look_to_rows = _projections()
+    look = LOOK_NOISE / np.sqrt(LOOK_RANK) * rng.normal(size=LOOK_RANK) @ look_to_rows
+    noise = SECOND_NOISE / np.sqrt(FEATURE_WIDTH) * rng.normal(size=(len(seconds), FEATURE_WIDTH))
+    return np.asarray(shown @ facts_to_rows + look + noise, dtype=np.float16)  # (seconds, F)
 
 
 def embed_text(text: str) -> NDArray[np.float32]:
@@ -54,7 +60,8 @@ def embed_text(text: str) -> NDArray[np.float32]:
     return np.asarray(embedding / length, dtype=np.float32)
 
 
-def _projection() -> NDArray[np.float64]:
-    """The same for every dataset: rows of about unit length."""
+def _projections() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How facts and looks move a row; the same for every dataset, each row of about unit length."""
     rng = np.random.default_rng(2022)
-    return np.asarray(rng.normal(size=(len(FACTS), FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH))
+    mixed = rng.normal(size=(len(FACTS) + LOOK_RANK, FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
+    return mixed[: len(FACTS)], mixed[len(FACTS) :]

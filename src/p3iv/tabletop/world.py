@@ -1,9 +1,10 @@
 """Executions of the tabletop's procedures, and the exact distribution of plans between any two states of the table.
 
 A video draws a procedure (all equally likely), a starting table, and then one step after another: among the steps that
-the procedure has left and the table allows, each is taken in proportion to its weight; once nothing required is left,
-stopping competes with the optional steps by the procedure's own weight. A camera sees only the facts on the table, not
-which procedure is under way nor what has been done, so the plans between two tables are a mixture over all of those.
+the procedure has left and the table allows, each is taken in proportion to its weight and to the habit of following the
+order of the recipe; once nothing required is left, stopping competes with the optional steps by the procedure's own
+weight. A camera sees only the facts on the table, not which procedure is under way nor what has been done, so the plans
+between two tables are a mixture over all of those.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from p3iv.tabletop.tasks import PROCEDURES, RULES, Facts, Procedure
+from p3iv.tabletop.tasks import HABIT, PROCEDURES, RULES, Facts, Procedure
 
 Plan = tuple[str, ...]
 
@@ -158,12 +159,15 @@ class World:
 def _options(procedure: Procedure, moment: _Moment) -> Iterator[tuple[int, str, float]]:
     """The steps that the procedure has left and the table allows, with their slots and weights."""
     slot_of = {step: index for index, slot in enumerate(procedure.slots) for step in slot.weights}
+    habit = 1.0
     for index, slot in enumerate(procedure.slots):
         if index in moment.done or any(slot_of[step] not in moment.done for step in slot.after):
             continue
-        for step, weight in slot.weights.items():
-            if RULES[step].allows(moment.facts):
-                yield index, step, weight
+        possible = {step: weight for step, weight in slot.weights.items() if RULES[step].allows(moment.facts)}
+        for step, weight in possible.items():
+            yield index, step, weight * habit
+        if possible and not slot.optional:
+            habit *= HABIT
 
 
 def _already_done(procedure: Procedure, facts: Facts) -> frozenset[int]:

@@ -49,8 +49,9 @@ class P3ivLearner:
         self._needs_targets = config.loss.language > 0 or self.is_adversarial
         if self._needs_targets and config.loss.supervision == "language" and language is None:
             raise ConfigError("loss.language and loss.adversarial need language.npz. Import it, or set both to 0.")
-        device = next(planner.parameters()).device
-        self.critic = Critic(planner.shape.horizon, planner.config.width).to(device)
+        device, dtype = planner.queries.device, planner.queries.dtype
+        self._cast = torch.autocast(device.type, torch.bfloat16, enabled=config.optim.precision == "mixed")
+        self.critic = Critic(planner.shape.horizon, planner.config.width).to(device, dtype)
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(planner.parameters(), lr=config.optim.learning_rate, fused=fused)
         self.critic_optimizer = torch.optim.Adam(
@@ -60,6 +61,17 @@ class P3ivLearner:
 
     def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:
         """Update critic and planner once; `latents` (1, S, Z) are those of the diversity loss. Returns named terms."""
+        with self._cast:
+            terms, seen = self._forward(batch, latents)
+            total = torch.stack([getattr(self.weights, name) * term for name, term in terms.items()]).sum()
+        self.optimizer.zero_grad(set_to_none=True)
+        (total * batch.share).backward()
+        self._sync(self.planner)
+        self.optimizer.step()
+        return {name: term.detach() for name, term in {"total": total, **terms, **seen}.items()}
+
+    def _forward(self, batch: Batch, latents: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The planner's loss terms, and what else is worth knowing; trains the critic on the way."""
         self.planner.train()
         tokens = self.planner.tokens(batch.start, batch.goal)
         hidden = self.planner.decode(tokens, None if batch.noise is None else batch.noise[:, None])[:, 0]  # (B, T, D)
@@ -76,12 +88,7 @@ class P3ivLearner:
             ratio = self._least_ratio(tokens, latents)
             terms["diversity"] = diversity_loss(ratio, self.weights.diversity_form)
             seen["diversity_ratio"] = ratio.mean()
-        total = torch.stack([getattr(self.weights, name) * term for name, term in terms.items()]).sum()
-        self.optimizer.zero_grad(set_to_none=True)
-        (total * batch.share).backward()
-        self._sync(self.planner)
-        self.optimizer.step()
-        return {name: term.detach() for name, term in {"total": total, **terms, **seen}.items()}
+        return terms, seen
 
     def _least_ratio(self, tokens: Tensor, latents: Tensor) -> Tensor:
         """The ratio that L_reg takes of every window, (B,), without dropout.

@@ -50,6 +50,16 @@ class EpochReport:
 
 
 @dataclass(frozen=True)
+class StepReport:
+    """What is known after a step."""
+
+    epoch: int
+    step: int  # from 1
+    num_steps: int  # per epoch
+    terms: dict[str, Tensor]  # of this process's windows, not yet read from the device
+
+
+@dataclass(frozen=True)
 class TrainRequest:
     """What to train, on what, where to."""
 
@@ -59,6 +69,7 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     device: str = "auto"
+    on_step: Callable[[StepReport], None] = lambda _: None
     on_epoch: Callable[[EpochReport], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None
 
@@ -100,9 +111,10 @@ def choose_device(name: str) -> torch.device:
 def predict_argmax(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
     """The most likely action of every position at z = 0: (N, T)."""
     planner.eval()
+    dtype = planner.queries.dtype
     with torch.no_grad():
         plans = [
-            planner(start.to(device), goal.to(device)).action_logits.argmax(dim=-1).cpu()
+            planner(start.to(device, dtype), goal.to(device, dtype)).action_logits.argmax(dim=-1).cpu()
             for start, goal in zip(
                 windows.start.split(EVALUATION_BATCH), windows.goal.split(EVALUATION_BATCH), strict=True
             )
@@ -115,6 +127,7 @@ class _Run:
 
     def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
+        self.dtype = torch.float64 if self.config.optim.precision == "float64" else torch.float32
         self.cpu_at_start = time.process_time()
         self.learner = self._new_learner()
         self.header = Header(
@@ -174,26 +187,32 @@ class _Run:
         _set_rate(self.learner.critic_optimizer, optim.critic_learning_rate * rate)
         draws = _Draws(self.config, len(self.data.train), epoch, self.world)
         sums: dict[str, Tensor] = {}
-        for step, indices in enumerate(draws.order.split(optim.batch_size)):
+        batches = draws.order.split(optim.batch_size)
+        for step, indices in enumerate(batches):
             own = self.world.share_of(indices)
             batch = self._batch(own, draws, share=len(own) * self.world.size / len(indices))
-            latents = None if draws.latents is None else draws.latents[step][None].to(self.device)
-            for name, term in self.learner.train_step(batch, latents).items():
+            latents = None if draws.latents is None else self._place(draws.latents[step][None])
+            terms = self.learner.train_step(batch, latents)
+            for name, term in terms.items():
                 sums[name] = sums.get(name, 0.0) + term * (batch.share * len(indices) / len(draws.order))
-        terms = dict(zip(sums, self.world.mean(torch.stack(list(sums.values()))).tolist(), strict=True))
-        self._check_finite(terms, epoch)
-        return terms
+            self.request.on_step(StepReport(epoch, step + 1, len(batches), terms))
+        means = dict(zip(sums, self.world.mean(torch.stack(list(sums.values()))).tolist(), strict=True))
+        self._check_finite(means, epoch)
+        return means
 
     def _batch(self, indices: Tensor, draws: _Draws, *, share: float) -> Batch:
         train = self.data.train
         return Batch(
-            start=train.start[indices].to(self.device),
-            goal=train.goal[indices].to(self.device),
+            start=self._place(train.start[indices]),
+            goal=self._place(train.goal[indices]),
             action_ids=train.action_ids[indices].to(self.device),
-            noise=None if draws.noise is None else draws.noise[indices].to(self.device),
-            steps=None if train.steps is None else train.steps[indices].to(self.device),
+            noise=None if draws.noise is None else self._place(draws.noise[indices]),
+            steps=None if train.steps is None else self._place(train.steps[indices]),
             share=share,
         )
+
+    def _place(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, self.dtype)
 
     def _check_finite(self, terms: dict[str, float], epoch: int) -> None:
         """A term that is not finite anywhere in an epoch is not finite in its mean."""
@@ -231,8 +250,9 @@ class _Run:
         shape = _shape_of(self.data, self.config)
         planner = P3IV(shape, self.config.model)
         planner.fit_scale(torch.cat((self.data.train.start, self.data.train.goal)))
-        language = None if self.data.language is None else self.data.language.to(self.device)
-        return P3ivLearner(planner.to(self.device), self.config, language, sync=self.world.average_gradients)
+        language = None if self.data.language is None else self._place(self.data.language)
+        planner = planner.to(self.device, self.dtype)
+        return P3ivLearner(planner, self.config, language, sync=self.world.average_gradients)
 
 
 class _Draws:
@@ -286,6 +306,8 @@ def _check_request(request: TrainRequest, device: torch.device) -> None:
         _remove_run(run)
     if device.type not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"device={device}, but training runs on cpu, cuda or mps.")
+    if request.config.optim.precision == "mixed" and device.type != "cuda":
+        raise ConfigError(f"optim.precision=mixed runs on cuda only, and the device is {device}. Use float32.")
 
 
 def _remove_run(run: Path) -> None:

@@ -7,34 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p3iv import importing
-from p3iv.dataset import open_dataset
-from p3iv.errors import ConfigError, DatasetError, SourceError
-from p3iv.importing import ImportRequest, import_dataset, simulate_dataset
-
-STEPS = """video,task,step,start_s,end_s,cook
-a,tea,boil,0,2,ann
-a,tea,pour,3,4,bob
-b,tea,boil,1,2,ann
-b,tea,stir,5,6,ann
-c,tea,boil,0,1,bob
-c,tea,pour,2,9,bob
-"""
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "steps.csv").write_text(STEPS)
-    np.savez(folder / "language.npz", step=np.array(["stir", "boil", "pour", "rest"]), embedding=np.eye(4, 6))
-    (folder / "split.json").write_text(json.dumps({"train": ["a", "b"], "test": ["c"]}))
-    (folder / "features").mkdir()
-    (folder / "videos").mkdir()
-    for number, video in enumerate("abc"):
-        np.save(folder / "features" / f"{video}.npy", np.full((10, 5), number, np.float32))
-        (folder / "videos" / f"{video}.MP4").write_bytes(b"film " + video.encode())
-    return folder
+from p3iv.dataset import DatasetCard, open_dataset
+from p3iv.errors import ConfigError, DatasetError, SourceError, SplitError
+from p3iv.importing import ImportRequest, build, import_dataset
 
 
 def request(source: Path) -> ImportRequest:
@@ -88,7 +63,7 @@ def test_an_import_that_dies_leaves_nothing_and_keeps_what_was_there(
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importing, "write_steps", die)
+    monkeypatch.setattr(build, "write_steps", die)
     with pytest.raises(KeyboardInterrupt):
         import_dataset(replace(request(source), overwrite=True))
     assert sorted(path.name for path in source.parent.iterdir()) == ["dataset", "source"]
@@ -112,24 +87,65 @@ def test_options_that_do_not_fit_say_so(source: Path) -> None:
         import_dataset(replace(request(source), videos=source / "nowhere"))
 
 
-def test_simulation_replaces_real_features_only_when_asked_and_is_marked(source: Path) -> None:
-    import_dataset(request(source))
-    folder = source.parent / "dataset"
-    with pytest.raises(DatasetError, match="--overwrite"):
-        simulate_dataset(folder)
-    packed = simulate_dataset(folder, seed=3, overwrite=True)
-    dataset = open_dataset(folder)
-    assert dataset.card.simulated
-    assert "SIMULATED" in dataset.card.label
-    assert dataset.card.feature_fingerprint == packed.fingerprint
-    assert simulate_dataset(folder, seed=3).fingerprint == packed.fingerprint
-    assert simulate_dataset(folder, seed=4).fingerprint != packed.fingerprint
+def test_a_release_split_that_cannot_be_used_is_left_out_and_one_asked_for_is_an_error(tmp_path: Path) -> None:
+    entry = {"class": "Tea", "subset": "training", "annotation": [{"id": "1", "label": "boil", "segment": [0, 1]}]}
+    (tmp_path / "COIN.json").write_text(json.dumps({"database": dict.fromkeys("abc", entry)}))
+    ask = ImportRequest("coin", tmp_path / "COIN.json", tmp_path / "coin")
+    (problem,) = import_dataset(ask).problems
+    assert problem.done == "split left out"
+    assert problem.what == (
+        "The split leaves 3 training videos and 0 test videos of this dataset's 3, but each side needs at least one"
+    )
+    assert open_dataset(tmp_path / "coin").split is None
+    (tmp_path / "split.json").write_text(json.dumps({"train": ["a"], "test": ["A"]}))
+    with pytest.raises(SplitError, match="It names A, which the dataset does not have; that has a, b, c"):
+        import_dataset(replace(ask, split=tmp_path / "split.json", overwrite=True))
 
 
-def test_an_import_without_the_simulated_features_is_not_marked_simulated(source: Path, tmp_path: Path) -> None:
+def test_the_ids_of_a_release_survive_so_that_its_own_table_fits_again(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "label": label, "segment": [i, i + 1]} for i, label in enumerate(("cut", "cut", "stir"))]
+    entry = {"class": "Tea", "subset": "training", "annotation": rows}
+    (tmp_path / "COIN.json").write_text(json.dumps({"database": {"a": entry}}))
+    table = tmp_path / "table.npz"
+    np.savez(
+        table, step=np.array(["cut", "cut", "stir", "cut"]), step_id=np.arange(4), embedding=np.eye(4)[[0, 0, 1, 2]]
+    )
+    import_dataset(ImportRequest("coin", tmp_path / "COIN.json", tmp_path / "coin", language=table))
+    first = open_dataset(tmp_path / "coin")
+    assert [(a.name, a.id) for a in first.vocabulary.actions] == [
+        ("cut [0]", "0"),
+        ("cut [1]", "1"),
+        ("stir", "2"),
+        ("cut", "3"),
+    ]
+    for number, language in enumerate((table, None)):
+        again = tmp_path / f"again{number}"
+        import_dataset(ImportRequest("folder", tmp_path / "coin", again, language=language))
+        assert open_dataset(again).vocabulary == first.vocabulary
+
+
+def test_ids_of_a_table_that_counts_differently_are_not_matched(source: Path, tmp_path: Path) -> None:
+    steps = np.array(["boil", "pour", "stir"])
+    np.savez(source / "language.npz", step=steps, step_id=np.arange(3), embedding=np.eye(3))
+    np.savez(tmp_path / "other.npz", step=steps[::-1], step_id=np.arange(3), embedding=np.eye(3))
+    import_dataset(replace(request(source), language=tmp_path / "other.npz"))
+    dataset = open_dataset(tmp_path / "dataset")
+    assert dataset.language is not None
+    assert dict(zip(dataset.vocabulary.names, dataset.language.argmax(axis=1).tolist(), strict=True)) == {
+        "boil": 2,
+        "pour": 1,
+        "stir": 0,
+    }
+
+
+def test_the_card_is_written_last(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[list[str]] = []
+    write = DatasetCard.write
+
+    def note_and_write(card: DatasetCard, folder: Path) -> None:
+        written.append(sorted(path.name for path in folder.iterdir()))
+        write(card, folder)
+
+    monkeypatch.setattr(DatasetCard, "write", note_and_write)
     import_dataset(request(source))
-    folder = tmp_path / "dataset"
-    simulate_dataset(folder, overwrite=True)
-    report = import_dataset(ImportRequest("folder", folder, tmp_path / "real", features=source / "features"))
-    assert report.features is not None
-    assert not open_dataset(tmp_path / "real").card.simulated
+    assert written == [["features", "language.npz", "split.json", "steps.csv", "videos"]]

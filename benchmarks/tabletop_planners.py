@@ -1,0 +1,96 @@
+"""Random, retrieval, P3IV and the ceiling beside each other on the tabletop's test windows.
+
+usage: python benchmarks/tabletop_planners.py [DIR] [--seeds 0,1,2] [--horizons 3,4] [--set KEY=VALUE ...]
+
+The planner is the `tiny` preset, its best epoch on validation, argmax at z = 0. The ceiling is the most probable plan
+of the truth. The interval is that of the paired difference in success rate between P3IV (mean over seeds) and
+retrieval, from 10,000 resamples of the test videos.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from p3iv.baselines import nearest_plans
+from p3iv.config import override, parse_settings, preset_config
+from p3iv.dataset import Dataset, open_dataset
+from p3iv.metrics import score_plans
+from p3iv.metrics.plans import successes
+from p3iv.observations import PlanningData, load_planning_data
+from p3iv.tabletop.make import make_tabletop
+from p3iv.training import TrainRequest, train
+from p3iv.training.checkpoint import BEST, load_planner
+from p3iv.training.loop import predict_argmax
+
+
+def ceiling(dataset: Dataset, data: PlanningData) -> Tensor:
+    """The most probable plan of the truth for every test window."""
+    best = {(t.video, t.first_step, t.horizon): max(t.plans, key=lambda p: p[1])[0] for t in dataset.read_truth()}
+    horizon = data.test.action_ids.shape[1]
+    return torch.tensor([best[w.video, w.first_step, horizon] for w in data.test.windows])
+
+
+def interval(difference: Tensor, videos: list[str]) -> tuple[float, float, float]:
+    """Mean and 95 % interval of a value per window, resampled by video."""
+    names = sorted(set(videos))
+    number = torch.tensor([names.index(video) for video in videos])
+    sums = torch.zeros(len(names), dtype=torch.float64).index_add(0, number, difference).numpy()
+    sizes = torch.bincount(number, minlength=len(names)).numpy()
+    drawn = np.random.default_rng(0).integers(0, len(names), (10_000, len(names)))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(difference.mean()), float(low), float(high)
+
+
+def compare(dataset: Dataset, horizon: int, args: argparse.Namespace, runs: Path) -> dict[str, object]:
+    settings = {"data.horizon": horizon, "data.split": "release"} | parse_settings(args.settings)
+    base = override(preset_config("tiny"), settings)
+    data = load_planning_data(dataset, base.data)
+    ids = data.test.action_ids
+    random = torch.randint(len(data.names), ids.shape, generator=torch.Generator().manual_seed(0))
+    retrieved = nearest_plans(data.train, data.test)
+    rows = {"random": [random], "retrieval": [retrieved], "p3iv": [], "ceiling": [ceiling(dataset, data)]}
+    cpu_s = []
+    for seed in map(int, args.seeds.split(",")):
+        run = runs / f"T{horizon}-seed{seed}"
+        cpu_s.append(train(TrainRequest(dataset, run, override(base, {"seed": seed}), overwrite=True)).cpu_s)
+        rows["p3iv"].append(predict_argmax(load_planner(run / BEST)[0], data.test, torch.device("cpu")))
+    print(f"T={horizon}, {len(ids)} test windows, {max(cpu_s):.0f} CPU s per run   SR     mAcc   mIoU")
+    for name, plans in rows.items():
+        scores = [score_plans(plan, ids) for plan in plans]
+        means = [np.mean([getattr(s, m) for s in scores]) for m in ("success_rate", "mean_accuracy", "mean_iou")]
+        print(f"  {name:<40}" + "".join(f"{100 * value:7.2f}" for value in means))
+    hits = torch.stack([successes(plan, ids).double() for plan in rows["p3iv"]]).mean(dim=0)
+    mean, low, high = interval(hits - successes(retrieved, ids).double(), [w.video for w in data.test.windows])
+    print(
+        f"  P3IV - retrieval: {100 * mean:+.2f} points, 95 % interval {100 * low:+.2f} to {100 * high:+.2f}", flush=True
+    )
+    return {"mean": round(100 * mean, 2), "low": round(100 * low, 2), "high": round(100 * high, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="a tabletop dataset (default: made for the occasion)")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--horizons", default="3,4")
+    parser.add_argument("--set", dest="settings", action="append", default=[])
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.folder or Path(scratch) / "tabletop"
+        if args.folder is None:
+            make_tabletop(folder, render=False)
+        dataset = open_dataset(folder)
+        found = {f"T{t}": compare(dataset, t, args, Path(scratch)) for t in map(int, args.horizons.split(","))}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
