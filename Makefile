@@ -18,7 +18,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/p3iv data make tabletop demo/tabletop --overwrite
 	$(BIN)/p3iv data check demo/tabletop
-	$(BIN)/p3iv data stats demo/tabletop
+	$(BIN)/p3iv data stats demo/tabletop --split release
+	$(BIN)/p3iv train demo/tabletop --out demo/run --preset tiny --split release --overwrite
 
 test: $(READY)
 	$(BIN)/pytest -n 2 -m "not slow"

@@ -29,10 +29,6 @@ class Dropout:
         if not self.is_off:
             self._masks = self._draw(number, like)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Drop elements and scale up the rest."""
-        return x if self.is_off else x * self._mask(x)
-
     def add(self, x: Tensor, update: Tensor) -> Tensor:
         """X + dropout(update)."""
         return x + update if self.is_off else torch.addcmul(x, update, self._mask(update))

@@ -238,7 +238,11 @@ class _Run:
     def _open_folder(self) -> None:
         self.request.run.mkdir(parents=True, exist_ok=True)
         write_text(self.request.run / "config.yaml", self.config.to_yaml())
-        environment = asdict(describe_environment()) | {"data": self.data.label, "device": str(self.device)}
+        environment = asdict(describe_environment()) | {
+            "data": self.data.label,
+            "dataset": str(self.request.dataset.folder.resolve()),  # where later commands look, unless told otherwise
+            "device": str(self.device),
+        }
         write_text(self.request.run / "environment.json", json.dumps(environment, indent=2) + "\n")
 
     def _is_over_budget(self) -> bool:

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p3iv.config import PRESETS, Config, config_from, override, parse_settings, preset_config, setting_names
+from p3iv.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_survive_a_round_trip_through_yaml(name: str) -> None:
+    config = preset_config(name)
+    assert config_from(yaml.safe_load(config.to_yaml())) == config
+
+
+def test_the_default_is_the_paper_s() -> None:
+    config = preset_config("p3iv")
+    assert (config.model.width, config.model.layers, config.model.heads, config.model.memory_slots) == (128, 2, 8, 128)
+    assert (config.optim.epochs, config.optim.learning_rate, config.optim.decay, config.optim.decay_every) == (
+        200,
+        7e-4,
+        0.65,
+        40,
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.width=-4", "model.width=-4"),
+        ("model.heads=7", "a divisor of width=128"),
+        ("model.width=64.5", "a whole number"),
+        ("model.widht=64", "no setting 'model.widht'"),
+        ("model=3", "no setting 'model'"),
+        ("loss.diversity_form=best", "inverse or paper"),
+        ("loss.latents=1", "at least 2"),
+        ("loss.action=nan", "finite"),
+        ("optim.precision=float16", "float32, float64 or mixed"),
+        ("optim.max_cpu_s=0", "above 0"),
+        ("data.observation=median", "mean or concat"),
+        ("seed=-1", "seed=-1"),
+        ("optim.epochs", "key=value"),
+        ("optim.epochs=true", "a whole number"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        override(Config(), parse_settings([setting]))
+
+
+def test_settings_read_numbers_as_people_write_them() -> None:
+    changes = parse_settings(["optim.learning_rate=1e-4", "loss.language=1", "optim.max_cpu_s=null", "optim.epochs=7"])
+    config = override(Config(), changes)
+    assert (config.optim.learning_rate, config.loss.language, config.optim.max_cpu_s) == (1e-4, 1.0, None)
+    assert config.optim.epochs == 7
+
+
+@given(st.text(max_size=30))
+def test_any_setting_gives_a_configuration_or_a_project_error(text: str) -> None:
+    for setting in (text, f"optim.epochs={text}", f"{text}=1"):
+        with contextlib.suppress(ConfigError):
+            override(Config(), parse_settings([setting]))
+
+
+def test_every_setting_can_be_named() -> None:
+    assert {"model.width", "loss.diversity_form", "optim.batch_size", "data.horizon", "seed"} <= set(setting_names())
