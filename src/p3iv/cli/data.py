@@ -72,7 +72,7 @@ def make_tabletop_command(
     ] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that render.")] = os.cpu_count() or 1,
     sheet: Annotated[
-        Path | None, typer.Option("--sheet", help="Also draw a contact sheet into this .png file.")
+        Path | None, typer.Option("--sheet", help="Also draw a contact sheet into this .png or .jpg file.")
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from p3iv.atomic import whole_file
+from p3iv.errors import ConfigError
 from p3iv.tabletop.art.brush import Pixels
 from p3iv.tabletop.render import render_frames
 from p3iv.tabletop.script import FRAMES_PER_SECOND, Script, write_script
@@ -21,10 +22,13 @@ _PHASE = 0.58  # of a step: the hand is at work
 
 
 def write_sheet(path: Path, *, seed: int = 0) -> None:
-    """Draw the contact sheet into a PNG file of 256 colours."""
-    page = contact_sheet(seed=seed).quantize(256, dither=Image.Dither.FLOYDSTEINBERG)
+    """Draw the contact sheet into a .png or .jpg file."""
+    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+    if path.suffix.lower() not in formats:
+        raise ConfigError(f"--sheet {path}, but it must end in {', '.join(formats)}.")
+    page = contact_sheet(seed=seed)
     with whole_file(path) as beside:
-        page.save(beside, format="PNG", optimize=True)
+        page.save(beside, format=formats[path.suffix.lower()], quality=88, optimize=True)
 
 
 def contact_sheet(*, seed: int = 0, procedures: Sequence[str] = _SHOWN, columns: int = 7) -> Image.Image:
