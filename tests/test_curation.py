@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3iv.curation import CurationSettings, curate, cut_windows
+from p3iv.config import CurationSettings
+from p3iv.curation import curate, cut_windows
 from p3iv.errors import ConfigError, SplitError
 from p3iv.types import Action, Split, Step, Video, Vocabulary
 

@@ -11,6 +11,9 @@ import yaml
 
 from p3iv.errors import ConfigError
 
+WINDOW_KINDS = ("inclusive", "after-start")
+SPLIT_KINDS = ("video", "release", "window")
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -83,17 +86,40 @@ class OptimConfig:
 
 
 @dataclass(frozen=True)
-class DataConfig:
-    """Which windows, and how a moment becomes an observation."""
+class CurationSettings:
+    """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
 
     horizon: int = 3
     window: str = "inclusive"
     protocol: int = 1
     split: str = "video"
     split_seed: int = 0
+
+    def __post_init__(self) -> None:
+        shortest = 1 if self.protocol == 1 else 2
+        if self.protocol not in (1, 2):
+            raise ConfigError(f"protocol={self.protocol}, but there are protocols 1 and 2.")
+        if self.horizon < shortest:
+            raise ConfigError(f"horizon={self.horizon}, but protocol {self.protocol} needs at least {shortest}.")
+        if self.window not in WINDOW_KINDS:
+            raise ConfigError(f"window={self.window!r}, but it is one of {', '.join(WINDOW_KINDS)}.")
+        if self.protocol == 2 and self.window != "inclusive":
+            raise ConfigError(f"window={self.window!r}, but protocol 2 defines its own: use --window inclusive.")
+
+    @property
+    def num_actions(self) -> int:
+        """Positions that are predicted: under protocol 2 a horizon of T means T - 1 of them."""
+        return self.horizon if self.protocol == 1 else self.horizon - 1
+
+
+@dataclass(frozen=True)
+class DataConfig(CurationSettings):
+    """Which windows, and how a moment becomes an observation."""
+
     observation: str = "mean"  # of the three seconds around a moment, or `concat`
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _require(self.observation in ("mean", "concat"), self, "observation", "mean or concat")
 
 

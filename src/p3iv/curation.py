@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p3iv.annotations import read_split
-from p3iv.errors import ConfigError, SplitError
+from p3iv.config import SPLIT_KINDS, CurationSettings
+from p3iv.errors import SplitError
 from p3iv.splits import (
     TEST_SHARE,
     VAL_SHARE,
@@ -18,36 +19,6 @@ from p3iv.splits import (
     split_by_video,
 )
 from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, listed
-
-WINDOW_KINDS = ("inclusive", "after-start")
-SPLIT_KINDS = ("video", "release", "window")
-
-
-@dataclass(frozen=True)
-class CurationSettings:
-    """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
-
-    horizon: int = 3
-    window: str = "inclusive"
-    protocol: int = 1
-    split: str = "video"
-    split_seed: int = 0
-
-    def __post_init__(self) -> None:
-        shortest = 1 if self.protocol == 1 else 2
-        if self.protocol not in TEST_SHARE:
-            raise ConfigError(f"protocol={self.protocol}, but there are protocols 1 and 2.")
-        if self.horizon < shortest:
-            raise ConfigError(f"horizon={self.horizon}, but protocol {self.protocol} needs at least {shortest}.")
-        if self.window not in WINDOW_KINDS:
-            raise ConfigError(f"window={self.window!r}, but it is one of {', '.join(WINDOW_KINDS)}.")
-        if self.protocol == 2 and self.window != "inclusive":
-            raise ConfigError(f"window={self.window!r}, but protocol 2 defines its own: use --window inclusive.")
-
-    @property
-    def num_actions(self) -> int:
-        """Positions that are predicted: under protocol 2 a horizon of T means T - 1 of them."""
-        return self.horizon if self.protocol == 1 else self.horizon - 1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from p3iv.config import DataConfig
-from p3iv.curation import CurationSettings, curate
+from p3iv.curation import curate
 from p3iv.dataset import Dataset
 from p3iv.errors import DatasetError
 from p3iv.types import SIDES, Side, Window, listed
@@ -56,8 +56,7 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
             f"{dataset.folder} has no features. Import it with --features FOLDER, or make stand-ins with "
             f"`p3iv data simulate {dataset.folder}`."
         )
-    settings = CurationSettings(config.horizon, config.window, config.protocol, config.split, config.split_seed)
-    sets = curate(dataset.videos, dataset.vocabulary, settings, release_split=dataset.split)
+    sets = curate(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
     reader = _Reader(dataset, config.observation)
     usable = {side: [w for w in sets.side(side) if reader.has_seen(w)] for side in SIDES}
     lost = {w.video for side in SIDES for w in sets.side(side) if not reader.has_seen(w)}
@@ -66,8 +65,10 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
         notes.append(f"windows of {len(lost)} videos without times or features are left out: {listed(sorted(lost))}")
     for side in SIDES:
         if not usable[side]:
+            longest = max(len(video.steps) for video in dataset.videos)
             raise DatasetError(
-                f"{dataset.folder}: no usable {side} window of horizon {config.horizon}. {' '.join(notes)}"
+                f"{dataset.folder}: no usable {side} window of horizon {config.horizon}; the longest video has "
+                f"{longest} steps. {' '.join(notes)}"
             )
     return PlanningData(
         label=dataset.card.label,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from p3iv.curation import CurationSettings
+from p3iv.config import CurationSettings
 from p3iv.dataset import open_dataset
 from p3iv.errors import SplitError
 from p3iv.inspection import describe_dataset

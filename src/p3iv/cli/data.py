@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.atomic import leftovers_of
+from p3iv.cli.choices import Protocol, WindowKind
 from p3iv.cli.console import err, out, print_json, progress
 from p3iv.cli.stats_table import print_stats
 from p3iv.errors import ConfigError
@@ -42,16 +43,6 @@ class Dtype(StrEnum):
 class TabletopEncoder(StrEnum):
     state = "state"
     none = "none"
-
-
-class WindowKind(StrEnum):
-    inclusive = "inclusive"
-    after_start = "after-start"
-
-
-class Protocol(StrEnum):
-    one = "1"
-    two = "2"
 
 
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder.")]
@@ -242,7 +233,7 @@ def stats_command(
     as_json: AsJson = False,
 ) -> None:
     """Print videos, tasks, actions, windows per horizon and side, and how ambiguous they are."""
-    from p3iv.curation import CurationSettings  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.config import CurationSettings  # noqa: PLC0415 - keeps `p3iv --help` quick
     from p3iv.dataset import open_dataset  # noqa: PLC0415
     from p3iv.inspection import describe_dataset  # noqa: PLC0415
 

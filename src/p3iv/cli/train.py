@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.cli.choices import Protocol, WindowKind
 from p3iv.cli.console import err, out, print_json
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ def train_command(
     planner: Annotated[str, typer.Option("--planner", help="Which planner: p3iv.")] = "p3iv",
     preset: Annotated[str, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic or tiny.")] = "p3iv",
     horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
-    window: Annotated[str, typer.Option("--window", help="inclusive or after-start.")] = "inclusive",
-    protocol: Annotated[int, typer.Option("--protocol", help="1 (every window) or 2 (one per video).")] = 1,
+    window: Annotated[
+        WindowKind, typer.Option("--window", help="Show the first planned action, or the one before it.")
+    ] = WindowKind.inclusive,
+    protocol: Annotated[Protocol, typer.Option("--protocol", help="1: every window; 2: one per video.")] = Protocol.one,
     split: Annotated[
         str, typer.Option("--split", help="video, release (the dataset's own), window, or a split file.")
     ] = "video",
@@ -48,7 +52,7 @@ def train_command(
     from p3iv.training import TrainRequest, train  # noqa: PLC0415
 
     torch.set_num_threads(threads)
-    chosen = dict(zip(DATA_OPTIONS, (horizon, window, protocol, split, split_seed), strict=True))
+    chosen = dict(zip(DATA_OPTIONS, (horizon, window.value, int(protocol), split, split_seed), strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
     line = _Line()
     request = TrainRequest(
@@ -81,7 +85,7 @@ def train_command(
         )
 
 
-def _configure(planner: str, preset: str, seed: int, data: dict[str, object], settings: list[str]) -> Config:
+def _configure(planner: str, preset: str, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
     from p3iv.errors import ConfigError  # noqa: PLC0415
 

@@ -10,7 +10,8 @@ from itertools import groupby
 from pathlib import Path
 
 from p3iv.annotations import read_folder, read_split, read_video_column
-from p3iv.curation import CurationSettings, choose_split
+from p3iv.config import CurationSettings
+from p3iv.curation import choose_split
 from p3iv.dataset import (
     Dataset,
     DatasetCard,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from p3iv.curation import CurationSettings, choose_split, curate, cut_windows
+from p3iv.config import CurationSettings
+from p3iv.curation import choose_split, curate, cut_windows
 from p3iv.dataset import Dataset
 from p3iv.splits import TooFewVideosError
 from p3iv.types import SIDES, Window

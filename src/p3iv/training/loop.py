@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -100,12 +101,15 @@ def train(request: TrainRequest) -> TrainResult:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` takes cuda, then mps, then the CPU."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    """`auto` takes cuda, then mps, then the CPU; in several processes, each its own cuda device."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind = next(kind for kind in there if there[kind]) if name == "auto" else name.split(":", maxsplit=1)[0]
+    if not there.get(kind):
+        available = ", ".join(kind for kind in there if there[kind])
+        raise ConfigError(f"--device {name}, but this machine has: {available}. Use one of them, or auto.")
+    if kind == "cuda" and ":" not in name:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device(kind if name == "auto" else name)
 
 
 def predict_argmax(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
@@ -305,11 +309,9 @@ def _check_request(request: TrainRequest, device: torch.device) -> None:
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run} is a file; name a folder.")
     if run.is_dir() and any(run.iterdir()) and not (request.resume or request.overwrite):
-        raise TrainingError(f"{run} holds a run. Pass --resume to go on with it, --overwrite, or another --out.")
+        raise TrainingError(f"{run} is not empty. Pass --resume to go on with a run, --overwrite, or another --out.")
     if run.is_dir() and request.overwrite and not request.resume:
         _remove_run(run)
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise ConfigError(f"device={device}, but training runs on cpu, cuda or mps.")
     if request.config.optim.precision == "mixed" and device.type != "cuda":
         raise ConfigError(f"optim.precision=mixed runs on cuda only, and the device is {device}. Use float32.")
 
