@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import tempfile
 import threading
@@ -78,6 +79,12 @@ def compare(root: Path, videos: list[Video], repeats: int) -> None:
     report("import_features", ours)
     for label, seconds in (("wall", lambda run: run.wall_s), ("processor", lambda run: run.process_s)):
         print(f"ratio of {label} time: {min(map(seconds, ours)) / min(map(seconds, plain)):.2f}")
+    result = {
+        "wall_ratio": round(min(run.wall_s for run in ours) / min(run.wall_s for run in plain), 2),
+        "cpu_ratio": round(min(run.process_s for run in ours) / min(run.process_s for run in plain), 2),
+        "peak_anonymous_mb": round(max(run.peak_anonymous_mb for run in ours)),
+    }
+    print(json.dumps(result))
 
 
 def plain_loop(folder: Path, videos: list[Video], destination: Path) -> None:

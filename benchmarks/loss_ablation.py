@@ -30,8 +30,10 @@ LOSSES = {
     "la_ll": {"loss.adversarial": 0.0, "loss.diversity": 0.0},
     "all": {},
 }
-COLUMNS = ("data", "planner", "horizon", "seed", "epochs", "cpu_s", "best_epoch", "success_rate", "mean_accuracy")
-COLUMNS += ("mean_iou", "test_windows", "command")
+COLUMNS = (
+    *("data", "planner", "horizon", "seed", "epochs", "cpu_s", "best_epoch"),
+    *("success_rate", "mean_accuracy", "mean_iou", "test_windows", "command"),
+)
 
 
 def add_row(table: Path, row: dict[str, object]) -> None:

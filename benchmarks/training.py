@@ -33,14 +33,15 @@ class Recorder(TorchDispatchMode):
     """Collects the sizes of all matrix products that run inside it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.products: Counter[Product] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if name in ("mm", "addmm", "bmm"):
             first, second = (args[1], args[2]) if name == "addmm" else (args[0], args[1])
-            self.products[*([1] if name != "bmm" else []), *first.shape, second.shape[-1]] += 1  # type: ignore[index]
+            sizes = first.shape if name == "bmm" else (1, *first.shape)
+            self.products[sizes[0], sizes[1], sizes[2], second.shape[-1]] += 1
         elif name.startswith("_scaled_dot_product_flash_attention_for_cpu"):
             backward = name.endswith("backward")
             query, key = (args[1], args[2]) if backward else (args[0], args[1])

@@ -160,10 +160,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.head_hidden": 64,
         "model.memory_slots": 32,
         "model.heads": 4,
-        "loss.latents": 4,
-        "optim.epochs": 100,
+        "loss.latents": 3,
+        "optim.epochs": 130,
         "optim.learning_rate": 2e-3,
-        "optim.decay_every": 35,
+        "optim.decay_every": 45,
     },
 }
 
