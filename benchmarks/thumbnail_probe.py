@@ -54,7 +54,7 @@ def predict(inputs: Array, targets: Array, held_out: Array, penalty: float) -> N
     inputs, held_out = (inputs - mean) / spread, (held_out - mean) / spread
     weights = np.linalg.solve(inputs @ inputs.T + penalty * np.eye(len(inputs)), targets - targets.mean(0))
     scores: Array = held_out @ inputs.T @ weights + targets.mean(0)
-    return np.argmax(scores, axis=1)
+    return np.asarray(np.argmax(scores, axis=1))
 
 
 def probe(inputs: Array, steps: NDArray[np.intp], is_test: NDArray[np.bool_], fold: NDArray[np.intp]) -> float:

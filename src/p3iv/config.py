@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 import yaml
@@ -13,6 +13,7 @@ from p3iv.errors import ConfigError
 
 WINDOW_KINDS = ("inclusive", "after-start")
 SPLIT_KINDS = ("video", "release", "window")
+PLANNERS = ("p3iv",)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class ModelConfig:
             _require(getattr(self, name) >= 1, self, name, "at least 1")
         for name in ("memory_slots", "noise_width"):
             _require(getattr(self, name) >= 0, self, name, "0 or more")
-        _require(0 <= self.dropout < 1, self, "dropout", "from 0 to below 1")
+        _require(0 <= self.dropout <= 0.9, self, "dropout", "from 0 to 0.9")
         _require(self.width % self.heads == 0, self, "heads", f"a divisor of width={self.width}")
         _require(self.width % 2 == 0, self, "width", "even: positions are pairs of sine and cosine")
 
@@ -137,6 +138,8 @@ class Config:
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2**63 - 1")
+        _require(self.planner in PLANNERS, self, "planner", f"one of {', '.join(PLANNERS)}")
+        _require(self.preset in PRESETS, self, "preset", f"one of {', '.join(PRESETS)}")
         if self.model.noise_width == 0 and (self.loss.adversarial or self.loss.diversity):
             raise ConfigError(
                 f"model.noise_width=0 with loss.adversarial={self.loss.adversarial} and "
@@ -218,11 +221,6 @@ def setting_names() -> list[str]:
     for name, value in asdict(Config()).items():
         flat += [f"{name}.{inner}" for inner in value] if isinstance(value, dict) else [name]
     return flat
-
-
-def with_data(config: Config, **changes: Any) -> Config:
-    """Replace settings of the data part."""
-    return replace(config, data=replace(config.data, **changes))
 
 
 def _checked(value: Any, hint: Any, path: str) -> Any:

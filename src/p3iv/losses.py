@@ -57,7 +57,7 @@ def least_diverse_pair(states: Tensor, noise: Tensor) -> DiversePair:
         moved = (flat[:, first : first + 1] - flat[:, first + 1 :]).abs_().sum(dim=-1)  # (B, S - 1 - first)
         ratios.append(moved / (noise[:, first : first + 1] - noise[:, first + 1 :]).abs().sum(dim=-1))
     least, place = torch.cat(ratios, dim=1).min(dim=1)
-    pairs = torch.triu_indices(num_latents, num_latents, offset=1, device=states.device)
+    pairs = torch.triu_indices(num_latents, num_latents, offset=1).to(states.device)
     return DiversePair(first=pairs[0, place], second=pairs[1, place], ratio=least)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,10 +44,7 @@ class PlanningData:
     val: WindowTensors
     test: WindowTensors
     notes: tuple[str, ...]
-    fingerprint: str  # of the features
-
-    def side(self, name: Side) -> WindowTensors:
-        return {"train": self.train, "val": self.val, "test": self.test}[name]
+    fingerprint: str  # of features, language and windows: two data of one fingerprint train the same planner
 
 
 def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool = False) -> PlanningData:
@@ -75,9 +73,17 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
         names=dataset.vocabulary.names,
         language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
         notes=tuple(notes),
-        fingerprint=dataset.features.fingerprint,
-        **{side: reader.tensors(usable[side], with_steps=with_steps) for side in SIDES},
+        fingerprint=_fingerprint(dataset, usable),
+        **{side: reader.tensors(usable[side], with_steps=with_steps and side == "train") for side in SIDES},
     )
+
+
+def _fingerprint(dataset: Dataset, windows: Mapping[Side, Sequence[Window]]) -> str:
+    digest = hashlib.sha256(dataset.features.fingerprint.encode() if dataset.features else b"")
+    digest.update(b"" if dataset.language is None else np.ascontiguousarray(dataset.language).tobytes())
+    for side in SIDES:
+        digest.update(repr((side, windows[side])).encode())
+    return digest.hexdigest()
 
 
 class _Reader:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from p3iv.config import Config, override, preset_config
 from p3iv.dataset import Dataset, open_dataset
-from p3iv.errors import CheckpointError, ConfigError, TrainingError
+from p3iv.errors import CheckpointError, ConfigError, P3ivError, TrainingError
 from p3iv.training import TrainRequest, train
 from p3iv.training.checkpoint import BEST, LAST, load_planner
 from p3iv.training.loop import EpochReport
@@ -121,9 +121,19 @@ def test_a_loss_that_stops_being_finite_stops_the_run_and_keeps_the_last_state(
     train(TrainRequest(dataset, tmp_path / "run", quick(1)))
     before = (tmp_path / "run" / LAST).read_bytes()
     wild = quick(2, optim__learning_rate=1e30)
-    with pytest.raises(TrainingError, match=r"Epoch 2: .*total.* stopped being finite.*after epoch 1 is kept"):
+    with pytest.raises(TrainingError, match=r"Epoch 2: in step 2, total, .* finite.*after epoch 1 is kept"):
         train(TrainRequest(dataset, tmp_path / "run", wild, resume=True))
     assert (tmp_path / "run" / LAST).read_bytes() == before
+    train(TrainRequest(dataset, tmp_path / "run", quick(2, optim__learning_rate=1e-4), resume=True))
+
+
+@pytest.mark.parametrize("rate", [1e20, 1e38])
+def test_what_the_last_update_of_an_epoch_breaks_is_not_saved(dataset: Dataset, tmp_path: Path, rate: float) -> None:
+    one_step = quick(1, optim__batch_size=100_000, optim__learning_rate=rate)
+    with pytest.raises(TrainingError, match="Nothing was saved yet"):
+        train(TrainRequest(dataset, tmp_path / "run", one_step))
+    assert not (tmp_path / "run" / BEST).exists()
+    assert not (tmp_path / "run" / LAST).exists()
 
 
 def test_a_run_is_not_overwritten_unless_asked(dataset: Dataset, tmp_path: Path) -> None:
@@ -133,14 +143,29 @@ def test_a_run_is_not_overwritten_unless_asked(dataset: Dataset, tmp_path: Path)
     train(TrainRequest(dataset, tmp_path / "run", quick(1, model__width=16), overwrite=True))
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "love.txt").touch()
-    with pytest.raises(TrainingError, match="does not touch"):
-        train(TrainRequest(dataset, tmp_path / "letters", quick(1), overwrite=True))
+    for resume, overwrite in ((False, True), (True, False), (False, False)):
+        with pytest.raises(TrainingError, match="it is no run"):
+            train(TrainRequest(dataset, tmp_path / "letters", quick(1), resume=resume, overwrite=overwrite))
     assert (tmp_path / "letters" / "love.txt").exists()
+
+
+def test_an_old_run_is_replaced_only_once_the_new_one_is_possible(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    before = (tmp_path / "run" / LAST).read_bytes()
+    for impossible in (quick(1, optim__precision="mixed"), quick(1, data__horizon=40)):
+        with pytest.raises(P3ivError):
+            train(TrainRequest(dataset, tmp_path / "run", impossible, overwrite=True, device="cpu"))
+    assert (tmp_path / "run" / LAST).read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"model__width": 16}, "width=32, not 16"), ({"data__horizon": 4}, "horizon=3, not 4"), ({"seed": 5}, "seed")],
+    [
+        ({"model__width": 16}, "width=32, not 16"),
+        ({"data__horizon": 4}, "horizon=3, not 4"),
+        ({"seed": 5}, "seed"),
+        ({"optim__batch_size": 7}, "batch_size=32, not 7"),
+    ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused_saying_which(
     dataset: Dataset, tmp_path: Path, change: dict[str, Any], message: str
@@ -157,6 +182,26 @@ def test_other_features_or_another_vocabulary_are_refused(dataset: Dataset, tmp_
     videos = tuple(v for v in dataset.videos if actions[-1].name not in {s.action for s in v.steps})
     with pytest.raises(CheckpointError, match="another vocabulary"):
         train(TrainRequest(replace(dataset, vocabulary=other, videos=videos), tmp_path / "run", quick(2), resume=True))
+
+
+def test_another_split_embeddings_or_features_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    assert dataset.split is not None
+    assert dataset.language is not None
+    swapped = replace(dataset, split=replace(dataset.split, train=dataset.split.test, test=dataset.split.train))
+    for other in (swapped, replace(dataset, language=dataset.language * 2)):
+        with pytest.raises(CheckpointError, match="another split"):
+            train(TrainRequest(other, tmp_path / "run", quick(2), resume=True))
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_anew_and_says_so(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    notes: list[str] = []
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").touch()
+    train(TrainRequest(dataset, tmp_path / "run", quick(1), resume=True, on_note=notes.append))
+    assert any("no checkpoint yet" in note for note in notes)
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])

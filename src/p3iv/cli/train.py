@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +56,7 @@ def train_command(
     torch.set_num_threads(threads)
     chosen = dict(zip(DATA_OPTIONS, (horizon, window.value, int(protocol), split, split_seed), strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
+    speaks = os.environ.get("RANK", "0") == "0"  # of several processes, the first
     line = _Line()
     request = TrainRequest(
         dataset=open_dataset(folder),
@@ -62,10 +65,14 @@ def train_command(
         resume=resume,
         overwrite=overwrite,
         device=device,
-        on_step=line.show_step,
-        on_epoch=line.show_epoch,
-        on_note=lambda note: err.print(f"note: {note}", markup=False),
     )
+    if speaks:
+        request = replace(
+            request,
+            on_step=line.show_step,
+            on_epoch=line.show_epoch,
+            on_note=lambda note: err.print(f"note: {note}", markup=False),
+        )
     try:
         result = train(request)
     except KeyboardInterrupt:
@@ -73,6 +80,8 @@ def train_command(
         err.print(f"interrupted; the same command with --resume goes on from {run}", markup=False)
         raise typer.Exit(130) from None
     line.end()
+    if not speaks:
+        return
     if as_json:
         print_json(result)
         return
@@ -87,38 +96,36 @@ def train_command(
 
 def _configure(planner: str, preset: str, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
-    from p3iv.errors import ConfigError  # noqa: PLC0415
 
-    if planner != "p3iv":
-        raise ConfigError(f"--planner {planner}, but the planners are: p3iv.")
-    changes = {"seed": seed, **{f"data.{name}": value for name, value in data.items()}}
+    changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}
     return override(preset_config(preset), changes | parse_settings(settings))
 
 
 class _Line:
-    """One live line on a terminal; elsewhere a plain line per tenth of the run."""
+    """One live line on a terminal: scores on validation (success/accuracy, * the best yet), time left, loss terms.
+
+    Elsewhere a plain line per tenth of the run.
+    """
 
     def __init__(self) -> None:
         self._shown_at = 0.0
-        self._last_epoch = ""
+        self._val = ""
 
     def show_step(self, report: StepReport) -> None:
         if not err.is_terminal or time.monotonic() - self._shown_at < 0.5:
             return
-        terms = "  ".join(f"{name} {value.item():.3f}" for name, value in report.terms.items())
-        self._write(f"epoch {report.epoch} step {report.step}/{report.num_steps}  {self._last_epoch}{terms}")
+        terms = _short_terms({name: value.item() for name, value in report.terms.items()})
+        self._write(f"epoch {report.epoch}/{report.epochs} {report.step / report.num_steps:4.0%}  {self._val}{terms}")
 
     def show_epoch(self, report: EpochReport) -> None:
-        val = (
-            f"val SR {100 * report.val.success_rate:.1f} mAcc {100 * report.val.mean_accuracy:.1f}"
-            f"{' best' if report.is_best else ''}  {_clock((report.epochs - report.epoch) * report.seconds)} left"
-        )
-        terms = "  ".join(f"{name} {value:.3f}" for name, value in report.terms.items())
-        self._last_epoch = f"{val}  |  "
+        left = _clock((report.epochs - report.epoch) * report.seconds)
+        best = "*" if report.is_best else " "
+        self._val = f"val {100 * report.val.success_rate:.1f}/{100 * report.val.mean_accuracy:.1f}{best} {left} left  "
+        line = f"epoch {report.epoch}/{report.epochs}  {self._val}{_short_terms(report.terms)}"
         if err.is_terminal:
-            self._write(f"epoch {report.epoch}/{report.epochs}  {val}  |  {terms}")
+            self._write(line)
         elif report.epoch == report.epochs or report.epoch % max(1, report.epochs // 10) == 0:
-            err.print(f"epoch {report.epoch}/{report.epochs}  {val}  |  {terms}", markup=False)
+            err.print(line, markup=False)
 
     def end(self) -> None:
         if err.is_terminal and self._shown_at:
@@ -128,6 +135,17 @@ class _Line:
         self._shown_at = time.monotonic()
         sys.stderr.write(f"\r\033[K{line[: err.width - 1]}")
         sys.stderr.flush()
+
+
+def _short_terms(terms: Mapping[str, float]) -> str:
+    """Loss terms, the critic's share of right verdicts on real and generated plans, and the diversity ratio."""
+    labels = {"action": "La", "language": "Ll", "adversarial": "adv", "diversity": "reg"}
+    parts = [f"{label} {terms[name]:.2f}" for name, label in labels.items() if name in terms]
+    if "critic_real" in terms:
+        parts.append(f"critic {100 * terms['critic_real']:.0f}/{100 * terms['critic_generated']:.0f}")
+    if "diversity_ratio" in terms:
+        parts.append(f"ratio {terms['diversity_ratio']:.2f}")
+    return " ".join(parts)
 
 
 def _clock(seconds: float) -> str:

@@ -78,9 +78,10 @@ class P3IV(nn.Module):
     @torch.no_grad()
     def fit_scale(self, features: Tensor) -> None:
         """Take the statistics of the training observations, (N, F)."""
-        self.feature_mean.copy_(features.mean(dim=0))
-        spread = features.std(dim=0)
-        self.feature_scale.copy_(torch.where(spread > 1e-8, spread, torch.ones_like(spread)))
+        mean, spread = features.double().mean(dim=0), features.double().std(dim=0)
+        is_constant = spread <= 1e-6 * (1.0 + mean.abs())  # up to rounding; such a dimension is left as it is
+        self.feature_mean.copy_(mean)
+        self.feature_scale.copy_(torch.where(is_constant, torch.ones_like(spread), spread))
 
 
 def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:

@@ -8,7 +8,7 @@ at any moment, the previous checkpoint still loads.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.metrics import PlanScores
 from p3iv.models import P3IV, PlannerShape
+from p3iv.training.device import dtype_of
 from p3iv.training.learner import P3ivLearner
 
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
 FORMAT = 1
+CHANGEABLE = ("epochs", "max_cpu_s", "learning_rate", "critic_learning_rate")  # of optim, when a run is resumed
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Header:
     shape: PlannerShape
     names: tuple[str, ...]  # the vocabulary
     data_label: str
-    feature_fingerprint: str
+    data_fingerprint: str  # of features, language and the windows of all sides
     progress: Progress
 
 
@@ -69,7 +71,7 @@ def save_last(run: Path, learner: P3ivLearner, header: Header) -> None:
 def load_planner(path: Path, *, device: str = "cpu") -> tuple[P3IV, Header]:
     """The planner of a checkpoint file, in evaluation mode, and what the checkpoint says of itself."""
     tensors, header = read_checkpoint(path)
-    planner = P3IV(header.shape, header.config.model)
+    planner = P3IV(header.shape, header.config.model).to(dtype_of(header.config.optim))
     _load_module(planner, _part(tensors, "planner"), path)
     return planner.to(device).eval(), header
 
@@ -88,8 +90,10 @@ def load_last(run: Path, learner: P3ivLearner, expected: Header) -> Progress:
 
 def check_fits(found: Header, expected: Header, path: Path) -> None:
     """Refuse a checkpoint of another configuration, vocabulary or feature width, saying which."""
-    for name in ("model", "loss", "data", "planner", "seed"):
-        have, want = getattr(found.config, name), getattr(expected.config, name)
+    may_change = {name: getattr(expected.config.optim, name) for name in CHANGEABLE}
+    asked = replace(found.config, optim=replace(found.config.optim, **may_change))
+    for name in ("planner", "seed", "data", "model", "loss", "optim"):
+        have, want = getattr(asked, name), getattr(expected.config, name)
         if have != want:
             raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
     if found.shape != expected.shape:
@@ -98,14 +102,17 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
         raise CheckpointError(
             f"{path} was made for another vocabulary of {len(found.names)} actions than this dataset's."
         )
-    if found.feature_fingerprint != expected.feature_fingerprint:
-        raise CheckpointError(f"{path} was made on other features than this dataset's; train anew with another --out.")
+    if found.data_fingerprint != expected.data_fingerprint:
+        raise CheckpointError(
+            f"{path} was trained on other features, step embeddings, windows or another split than this dataset has. "
+            f"Train anew with another --out."
+        )
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Header]:
     """Tensors and header of a checkpoint file."""
     if not path.exists():
-        raise CheckpointError(f"{path} does not exist. Train first: p3iv train DIR --out {path.parents[2]}")
+        raise CheckpointError(f"{path} does not exist. Train first: p3iv train DIR --out RUN.")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -132,7 +139,7 @@ def _header_from(content: dict[str, Any]) -> Header:
         shape=PlannerShape(**content["shape"]),
         names=tuple(content["names"]),
         data_label=str(content["data_label"]),
-        feature_fingerprint=str(content["feature_fingerprint"]),
+        data_fingerprint=str(content["data_fingerprint"]),
         progress=Progress(**progress),
     )
 

@@ -1,7 +1,8 @@
 """Several processes, one global batch: every process takes its share of the windows and gradients are averaged.
 
 Started by torchrun; in one process nothing here does anything. One flat all-reduce per step, because the planner is
-small and its step runs the network more than once, which a wrapped module would not see.
+small and its step runs the network more than once, which a wrapped module would not see. A loss is a mean over this
+process's windows, weighted by `Batch.share`, so that the average over processes is the mean over the global batch.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, distributed, nn
 
+from p3iv.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class World:
@@ -21,6 +24,7 @@ class World:
 
     rank: int = 0
     size: int = 1
+    device: torch.device | None = None  # None: the CPU
 
     @property
     def is_first(self) -> bool:
@@ -41,6 +45,12 @@ class World:
         for gradient, averaged in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(averaged.view_as(gradient))
 
+    def total(self, value: float) -> float:
+        """The sum of a number over processes, the same in all of them."""
+        if self.size == 1:
+            return value
+        return float(self.mean(torch.tensor([value], device=self.device))) * self.size
+
     def mean(self, values: Tensor) -> Tensor:
         """The mean of each value over processes."""
         if self.size > 1:
@@ -55,8 +65,10 @@ def join_world(device: torch.device) -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World()
         return
+    if device.type == "mps":
+        raise ConfigError("Several processes train on cuda or on the CPU, not on mps. Pass --device cpu.")
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield World(distributed.get_rank(), distributed.get_world_size())
+        yield World(distributed.get_rank(), distributed.get_world_size(), device)
     finally:
         distributed.destroy_process_group()

@@ -1,17 +1,14 @@
 """Training: epochs over shuffled windows, validation after each, checkpoints, and a run folder that explains itself.
 
-Every random draw is named by the seed and its place (the epoch, the window's index), never by what was drawn before.
-So a run that was interrupted ends bit for bit where an uninterrupted one ends, and the number of processes does not
-change what a window sees.
+Every random draw is named by the seed and its place (the epoch; for noise, also the window's index), never by what was
+drawn before. So a run that was interrupted ends bit for bit where an uninterrupted one ends (on the CPU, with the same
+threads and processes), and but for dropout the number of processes does not change what a window sees.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -20,18 +17,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from p3iv.atomic import write_text
 from p3iv.config import Config
 from p3iv.dataset import Dataset
-from p3iv.environment import describe_environment
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.metrics import PlanScores, score_plans
 from p3iv.models import P3IV, PlannerShape
 from p3iv.observations import PlanningData, WindowTensors, load_planning_data
 from p3iv.training.card import write_card
 from p3iv.training.checkpoint import LAST, Header, Progress, load_last, save_best, save_last
+from p3iv.training.device import check_precision, choose_device, dtype_of
 from p3iv.training.distributed import World, join_world
 from p3iv.training.learner import Batch, P3ivLearner
+from p3iv.training.run_folder import check_run, open_run
 from p3iv.training.tracking import MetricsTable
 
 EVALUATION_BATCH = 1024
@@ -55,6 +52,7 @@ class StepReport:
     """What is known after a step."""
 
     epoch: int
+    epochs: int
     step: int  # from 1
     num_steps: int  # per epoch
     terms: dict[str, Tensor]  # of this process's windows, not yet read from the device
@@ -89,7 +87,9 @@ class TrainResult:
 def train(request: TrainRequest) -> TrainResult:
     """Train a planner into a run folder."""
     device = choose_device(request.device)
-    _check_request(request, device)
+    check_precision(request.config.optim, device)
+    if int(os.environ.get("RANK", "0")) == 0:  # the others never look at the folder
+        check_run(request.run, resume=request.resume, overwrite=request.overwrite)
     data = load_planning_data(
         request.dataset, request.config.data, with_steps=request.config.loss.supervision == "visual"
     )
@@ -98,18 +98,6 @@ def train(request: TrainRequest) -> TrainResult:
     with join_world(device) as world:
         _check_world(request.config, world)
         return _Run(request, data, device, world).train()
-
-
-def choose_device(name: str) -> torch.device:
-    """`auto` takes cuda, then mps, then the CPU; in several processes, each its own cuda device."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    kind = next(kind for kind in there if there[kind]) if name == "auto" else name.split(":", maxsplit=1)[0]
-    if not there.get(kind):
-        available = ", ".join(kind for kind in there if there[kind])
-        raise ConfigError(f"--device {name}, but this machine has: {available}. Use one of them, or auto.")
-    if kind == "cuda" and ":" not in name:
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return torch.device(kind if name == "auto" else name)
 
 
 def predict_argmax(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
@@ -131,7 +119,7 @@ class _Run:
 
     def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
-        self.dtype = torch.float64 if self.config.optim.precision == "float64" else torch.float32
+        self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.learner = self._new_learner()
         self.header = Header(
@@ -139,11 +127,13 @@ class _Run:
             shape=self.learner.planner.shape,
             names=data.names,
             data_label=data.label,
-            feature_fingerprint=data.fingerprint,
+            data_fingerprint=data.fingerprint,
             progress=Progress(epoch=0, cpu_s=0.0, best_epoch=0, best=None),
         )
         if request.resume and (request.run / LAST).exists():
             self.header = replace(self.header, progress=load_last(request.run, self.learner, self.header))
+        elif request.resume:
+            request.on_note(f"{request.run} has no checkpoint yet: starting at epoch 1")
         self.resumed_cpu_s = self.progress.cpu_s
 
     @property
@@ -152,30 +142,41 @@ class _Run:
 
     def train(self) -> TrainResult:
         """Run the epochs that are left, keeping the best planner and the last state."""
-        table = None
-        if self.world.is_first:
-            self._open_folder()
-            table = MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
-        while self.progress.epoch < self.config.optim.epochs and not self._is_over_budget():
-            report = self._one_epoch(self.progress.epoch + 1)
+        table = self._open() if self.world.is_first else None
+        try:
+            while self.progress.epoch < self.config.optim.epochs and not self._is_over_budget():
+                report = self._one_epoch(self.progress.epoch + 1)
+                if table is not None:
+                    self._keep(report, table)
+                self.request.on_epoch(report)
+        finally:
             if table is not None:
-                self._keep(report, table)
-            self.request.on_epoch(report)
-        if table is not None:
-            table.close()
-            write_card(self.request.run, self.header, self.data)
+                table.close()
+                write_card(self.request.run, self.header, self.data)
         done = self.progress
         return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, done.cpu_s)
+
+    def _open(self) -> MetricsTable:
+        open_run(
+            self.request.run,
+            self.config,
+            data_label=self.data.label,
+            dataset=self.request.dataset.folder,
+            device=str(self.device),
+            overwrite=self.request.overwrite,
+        )
+        return MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
 
     def _one_epoch(self, epoch: int) -> EpochReport:
         began = time.monotonic()
         terms = self._train_epoch(epoch)
+        self._check_planner(epoch)
         val = score_plans(predict_argmax(self.learner.planner, self.data.val, self.device), self.data.val.action_ids)
         best = self.progress.best
         is_best = best is None or (val.success_rate, val.mean_accuracy) > (best.success_rate, best.mean_accuracy)
         progress = Progress(
             epoch=epoch,
-            cpu_s=self.resumed_cpu_s + time.process_time() - self.cpu_at_start,
+            cpu_s=self.resumed_cpu_s + self.world.total(time.process_time() - self.cpu_at_start),
             best_epoch=epoch if is_best else self.progress.best_epoch,
             best=val if is_best else best,
         )
@@ -190,19 +191,22 @@ class _Run:
         _set_rate(self.learner.optimizer, optim.learning_rate * rate)
         _set_rate(self.learner.critic_optimizer, optim.critic_learning_rate * rate)
         draws = _Draws(self.config, len(self.data.train), epoch, self.world)
-        sums: dict[str, Tensor] = {}
         batches = draws.order.split(optim.batch_size)
+        history, names = [], []
         for step, indices in enumerate(batches):
             own = self.world.share_of(indices)
             batch = self._batch(own, draws, share=len(own) * self.world.size / len(indices))
             latents = None if draws.latents is None else self._place(draws.latents[step][None])
             terms = self.learner.train_step(batch, latents)
-            for name, term in terms.items():
-                sums[name] = sums.get(name, 0.0) + term * (batch.share * len(indices) / len(draws.order))
-            self.request.on_step(StepReport(epoch, step + 1, len(batches), terms))
-        means = dict(zip(sums, self.world.mean(torch.stack(list(sums.values()))).tolist(), strict=True))
-        self._check_finite(means, epoch)
-        return means
+            names = list(terms)
+            values = torch.stack(list(terms.values()))
+            # A process without a window in this batch has nothing to say, and its means over nothing are no numbers.
+            history.append(values * batch.share if len(own) else torch.zeros_like(values))
+            self.request.on_step(StepReport(epoch, optim.epochs, step + 1, len(batches), terms))
+        steps = self.world.mean(torch.stack(history))  # (steps, terms)
+        self._check_finite(steps, names, epoch)
+        sizes = torch.tensor([len(indices) for indices in batches], device=steps.device, dtype=steps.dtype)
+        return dict(zip(names, (sizes @ steps / len(draws.order)).tolist(), strict=True))
 
     def _batch(self, indices: Tensor, draws: _Draws, *, share: float) -> Batch:
         train = self.data.train
@@ -218,36 +222,40 @@ class _Run:
     def _place(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, self.dtype)
 
-    def _check_finite(self, terms: dict[str, float], epoch: int) -> None:
-        """A term that is not finite anywhere in an epoch is not finite in its mean."""
-        broken = [name for name, value in terms.items() if not math.isfinite(value)]
-        if broken:
-            kept = f"The state after epoch {epoch - 1} is kept." if epoch > 1 else "Nothing was saved yet."
-            raise TrainingError(
-                f"Epoch {epoch}: {', '.join(broken)} stopped being finite. {kept} Try a lower rate "
-                f"(--set optim.learning_rate={self.config.optim.learning_rate / 3:.1e}), and look for wild values in "
-                f"the features with `p3iv data check`."
-            )
+    def _check_finite(self, steps: Tensor, names: list[str], epoch: int) -> None:
+        """Name the terms that were the first to be no numbers; (steps, terms)."""
+        broken = ~steps.isfinite()
+        if broken.any():
+            step = int(broken.any(dim=1).nonzero()[0])
+            first = [name for name, is_broken in zip(names, broken[step].tolist(), strict=True) if is_broken]
+            raise self._stop(epoch, f"in step {step + 1}, {', '.join(first)} stopped being finite")
+
+    def _check_planner(self, epoch: int) -> None:
+        """Losses are taken before each update: what the last one of an epoch broke shows here, before it is saved."""
+        modules = (self.learner.planner, self.learner.critic)
+        if not all(parameter.isfinite().all() for module in modules for parameter in module.parameters()):
+            raise self._stop(epoch, "the parameters stopped being finite")
+        few = self.data.val.start[:64], self.data.val.goal[:64]
+        self.learner.planner.eval()
+        with torch.no_grad():
+            logits = self.learner.planner(*map(self._place, few)).action_logits
+        if not logits.isfinite().all():
+            raise self._stop(epoch, "the predictions for validation windows stopped being finite")
+
+    def _stop(self, epoch: int, what: str) -> TrainingError:
+        kept = f"The state after epoch {epoch - 1} is kept." if epoch > 1 else "Nothing was saved yet."
+        lower = f"--set optim.learning_rate={self.config.optim.learning_rate / 3:.1e}"
+        return TrainingError(f"Epoch {epoch}: {what}. {kept} Go on with a lower rate: --resume {lower}.")
 
     def _keep(self, report: EpochReport, table: MetricsTable) -> None:
-        """Save after every epoch: first what the run goes on from, then the planner if it is the best yet."""
-        if report.is_best:
-            save_best(self.request.run, self.learner.planner, self.header)
-        save_last(self.request.run, self.learner, self.header)
+        """Save after every epoch; what a run goes on from comes last, so that the rest is at most repeated."""
         scores = {f"val_{name}": value for name, value in asdict(report.val).items() if name != "num_windows"}
         rate = self.learner.optimizer.param_groups[0]["lr"]
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
         table.add({"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds})
-
-    def _open_folder(self) -> None:
-        self.request.run.mkdir(parents=True, exist_ok=True)
-        write_text(self.request.run / "config.yaml", self.config.to_yaml())
-        environment = asdict(describe_environment()) | {
-            "data": self.data.label,
-            "dataset": str(self.request.dataset.folder.resolve()),  # where later commands look, unless told otherwise
-            "device": str(self.device),
-        }
-        write_text(self.request.run / "environment.json", json.dumps(environment, indent=2) + "\n")
+        if report.is_best:
+            save_best(self.request.run, self.learner.planner, self.header)
+        save_last(self.request.run, self.learner, self.header)
 
     def _is_over_budget(self) -> bool:
         limit = self.config.optim.max_cpu_s
@@ -302,25 +310,6 @@ def _shape_of(data: PlanningData, config: Config) -> PlannerShape:
 def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate
-
-
-def _check_request(request: TrainRequest, device: torch.device) -> None:
-    run = request.run
-    if run.exists() and not run.is_dir():
-        raise TrainingError(f"{run} is a file; name a folder.")
-    if run.is_dir() and any(run.iterdir()) and not (request.resume or request.overwrite):
-        raise TrainingError(f"{run} is not empty. Pass --resume to go on with a run, --overwrite, or another --out.")
-    if run.is_dir() and request.overwrite and not request.resume:
-        _remove_run(run)
-    if request.config.optim.precision == "mixed" and device.type != "cuda":
-        raise ConfigError(f"optim.precision=mixed runs on cuda only, and the device is {device}. Use float32.")
-
-
-def _remove_run(run: Path) -> None:
-    """Only what looks like a run is removed."""
-    if any(run.iterdir()) and not (run / "config.yaml").exists():
-        raise TrainingError(f"{run} has no config.yaml, so it is no run, and --overwrite does not touch it.")
-    shutil.rmtree(run)
 
 
 def _check_world(config: Config, world: World) -> None:

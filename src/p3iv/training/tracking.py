@@ -25,7 +25,7 @@ class MetricsTable:
         """Append one epoch."""
         is_new = not self._path.exists()
         with self._path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(row))
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
             if is_new:
                 writer.writeheader()
             writer.writerow(row)
@@ -50,9 +50,10 @@ def _read_rows(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    if rows and not all((row.get("epoch") or "").isdigit() for row in rows):
+    whole = [row for row in rows if None not in row.values() and None not in row]  # a kill may cut the last row short
+    if not all((row.get("epoch") or "").isdigit() for row in whole):
         raise TrainingError(f"{path} is damaged. Move it away, then --resume.")
-    return rows
+    return whole
 
 
 def _open_board(run: Path, finished_epochs: int) -> Any:
