@@ -53,7 +53,7 @@ def least_diverse_pair(states: Tensor, noise: Tensor) -> DiversePair:
     """The pair of latents with the smallest ratio, which has the largest L_reg: (B, S, T, D) and (B or 1, S, Z)."""
     flat, num_latents = states.flatten(2), states.shape[1]
     ratios = []
-    for first in range(num_latents - 1):  # against all later ones at once: half of cdist's pairs, a third of its time
+    for first in range(num_latents - 1):  # against all later ones at once: half of cdist's pairs and of its time
         moved = (flat[:, first : first + 1] - flat[:, first + 1 :]).abs_().sum(dim=-1)  # (B, S - 1 - first)
         ratios.append(moved / (noise[:, first : first + 1] - noise[:, first + 1 :]).abs().sum(dim=-1))
     least, place = torch.cat(ratios, dim=1).min(dim=1)

@@ -20,7 +20,7 @@ class DecoderBlock(nn.Module):
     """Post-norm block; `memory_slots=0` leaves the cross-attention out.
 
     Dropout acts on the output of every sub-layer, as Vaswani et al. describe it, and not inside: masks on attention
-    weights and hidden units as well, as in torch's own blocks, made a step of training a quarter slower.
+    weights and hidden units as well, as in torch's own blocks, made an epoch with L_a + L_l about a tenth slower.
     """
 
     def __init__(self, config: ModelConfig) -> None:
