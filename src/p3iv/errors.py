@@ -40,3 +40,7 @@ class CheckpointError(P3ivError):
 
 class TrainingError(P3ivError):
     """A run that cannot go on."""
+
+
+class PlanError(P3ivError):
+    """Plans or predictions that cannot be what they say they are."""

@@ -1,0 +1,200 @@
+"""Sampled plans as distributions: distinct plans with their counts, for many windows at once or for one to hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from p3iv.errors import PlanError
+
+Plan = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PlanCounts:
+    """The distinct plans of every window with how often each was drawn, most frequent first (ties by action ids).
+
+    Windows have different numbers of distinct plans, so their rows lie one after another:
+
+        samples of window 0: [1 2] [1 2] [1 3]    plans  [1 2] [1 3] [4 0]
+        samples of window 1: [4 0] [4 0] [4 0]    counts   2     1     3
+                                                  first  [0, 2, 3]
+    """
+
+    plans: Tensor  # (U, T) int64
+    counts: Tensor  # (U,) int64
+    first: Tensor  # (N + 1,) int64: rows first[i] to first[i + 1] are those of window i
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    @cached_property
+    def window(self) -> Tensor:
+        """The window of every row: (U,)."""
+        return torch.repeat_interleave(torch.arange(len(self)), self.first.diff())
+
+    @cached_property
+    def totals(self) -> Tensor:
+        """Samples per window: (N,)."""
+        return torch.zeros(len(self), dtype=torch.int64).index_add(0, self.window, self.counts)
+
+    def rows(self, number: int) -> tuple[Tensor, Tensor]:
+        """Plans (u, T) and counts (u,) of one window."""
+        here = slice(int(self.first[number]), int(self.first[number + 1]))
+        return self.plans[here], self.counts[here]
+
+    @property
+    def modes(self) -> Tensor:
+        """The most frequent plan of every window: (N, T)."""
+        return self.plans[self.first[:-1]]
+
+
+def count_plans(samples: Tensor) -> PlanCounts:
+    """Distinct plans and counts of samples (N, K, T)."""
+    num_windows, num_samples, horizon = samples.shape
+    size = max(int(samples.max()) + 1, 2)
+    # Plans as numbers in base `size`; where one number cannot hold a plan, ranks of its prefix take the prefix's place.
+    keys = samples[:, :, 0].long()
+    for position in range(1, horizon):
+        if int(keys.max()) >= (2**62) // size:
+            keys = torch.unique(keys, return_inverse=True)[1]
+        keys = keys * size + samples[:, :, position]
+    order_keys, order = keys.sort(dim=1)  # (N, K)
+    is_first = torch.ones_like(order_keys, dtype=torch.bool)
+    is_first[:, 1:] = order_keys[:, 1:] != order_keys[:, :-1]
+    window, place = is_first.nonzero(as_tuple=True)  # (U,) each
+    flat = window * num_samples + place
+    counts = torch.cat((flat[1:], flat.new_tensor([num_windows * num_samples]))) - flat
+    plans = samples[window, order[window, place]].long()
+    # Stable, so that equal counts stay in the order of their action ids.
+    by_count = (window * (num_samples + 1) + (num_samples - counts)).argsort(stable=True)
+    first = torch.zeros(num_windows + 1, dtype=torch.int64)
+    first[1:] = is_first.sum(dim=1).cumsum(0)
+    return PlanCounts(plans[by_count], counts[by_count], first)
+
+
+def join_counts(parts: Sequence[PlanCounts]) -> PlanCounts:
+    """The windows of several tables as one."""
+    sizes = torch.cat([part.first.diff() for part in parts])
+    first = torch.cat((sizes.new_zeros(1), sizes.cumsum(0)))
+    return PlanCounts(torch.cat([part.plans for part in parts]), torch.cat([part.counts for part in parts]), first)
+
+
+@dataclass(frozen=True)
+class PlanDistribution:
+    """The plausible plans between one start and one goal, each with a probability."""
+
+    names: tuple[str, ...]  # the vocabulary
+    plans: tuple[Plan, ...]  # distinct, most probable first
+    counts: tuple[int, ...]  # how often each was drawn
+    decoded: Plan  # the one to follow
+    decoded_probability: float  # under the chain that decoded it
+
+    def __post_init__(self) -> None:
+        horizons = {len(plan) for plan in (*self.plans, self.decoded)}
+        if len(self.plans) != len(self.counts) or not self.plans or len(horizons) != 1:
+            raise PlanError("A plan distribution needs as many counts as plans, at least one, all of one length.")
+        if any(not 0 <= action < len(self.names) for plan in (*self.plans, self.decoded) for action in plan):
+            raise PlanError(f"A plan names an action outside the vocabulary of {len(self.names)}.")
+        if any(count < 1 for count in self.counts):
+            raise PlanError("A plan was drawn less than once.")
+        if not 0 <= self.decoded_probability <= 1:
+            raise PlanError(f"decoded_probability={self.decoded_probability}, but it must be from 0 to 1.")
+
+    @property
+    def horizon(self) -> int:
+        return len(self.decoded)
+
+    @cached_property
+    def num_samples(self) -> int:
+        return sum(self.counts)
+
+    @cached_property
+    def probabilities(self) -> tuple[float, ...]:
+        return tuple(count / self.num_samples for count in self.counts)
+
+    @cached_property
+    def entropy(self) -> float:
+        """In nats: 0 where every sample is the same plan."""
+        return -sum(p * math.log(p) for p in self.probabilities) + 0.0
+
+    @cached_property
+    def marginals(self) -> Tensor:
+        """How often each action was drawn at each position: (T, A), rows sum to 1."""
+        table = torch.zeros(self.horizon, len(self.names), dtype=torch.float64)
+        for plan, probability in zip(self.plans, self.probabilities, strict=True):
+            for position, action in enumerate(plan):
+                table[position, action] += probability
+        return table
+
+    def top(self, number: int = 5) -> Iterator[tuple[tuple[str, ...], float]]:
+        """The most probable plans, in words."""
+        for plan, probability in zip(self.plans[:number], self.probabilities, strict=False):
+            yield self.words(plan), probability
+
+    def words(self, plan: Plan) -> tuple[str, ...]:
+        return tuple(self.names[action] for action in plan)
+
+    def to_json(self) -> str:
+        """One JSON object; `from_json` reads it back to an equal distribution."""
+        return json.dumps(
+            {
+                "horizon": self.horizon,
+                "num_samples": self.num_samples,
+                "entropy": self.entropy,
+                "decoded": {"steps": self.words(self.decoded), "probability": self.decoded_probability},
+                "plans": [
+                    {"steps": self.words(plan), "count": count, "probability": probability}
+                    for plan, count, probability in zip(self.plans, self.counts, self.probabilities, strict=True)
+                ],
+                "marginals": [self._marginal(row) for row in self.marginals],
+                "vocabulary": self.names,
+            },
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> PlanDistribution:
+        """Read what `to_json` wrote; what can be computed from the counts is, and not believed."""
+        try:
+            content = json.loads(text)
+            names = tuple(content["vocabulary"])
+            id_of = {name: number for number, name in enumerate(names)}
+            return cls(
+                names=names,
+                plans=tuple(tuple(id_of[step] for step in plan["steps"]) for plan in content["plans"]),
+                counts=tuple(int(plan["count"]) for plan in content["plans"]),
+                decoded=tuple(id_of[step] for step in content["decoded"]["steps"]),
+                decoded_probability=float(content["decoded"]["probability"]),
+            )
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise PlanError(f"This is not a plan distribution as `to_json` writes it: {error!r}") from error
+
+    def _marginal(self, row: Tensor) -> dict[str, float]:
+        likely = row.argsort(descending=True, stable=True)[: int((row > 0).sum())]
+        return {self.names[int(action)]: float(row[action]) for action in likely}
+
+
+def distribution_of(
+    counts: PlanCounts, number: int, *, names: tuple[str, ...], decoded: Tensor, decoded_probability: float
+) -> PlanDistribution:
+    """What a user holds of one window."""
+    plans, drawn = counts.rows(number)
+    return PlanDistribution(
+        names=names,
+        plans=tuple(map(_as_plan, plans.tolist())),
+        counts=tuple(drawn.tolist()),
+        decoded=_as_plan(decoded.tolist()),
+        decoded_probability=decoded_probability,
+    )
+
+
+def _as_plan(ids: list[Any]) -> Plan:
+    return tuple(int(action) for action in ids)
