@@ -64,7 +64,7 @@ def row_of(data: PlanningData, planner: str, scores: PlanScores, **more: object)
 def run_one(config: Config, losses: str, data: PlanningData, args: argparse.Namespace) -> dict[str, object]:
     run = args.runs / f"{data.label.split()[0]}-{losses}-seed{config.seed}"
     result = train(TrainRequest(open_dataset(args.folder), run, config, overwrite=True))
-    planner, _ = load_planner(run / BEST)
+    planner = load_planner(run / BEST).planner
     scores = score_plans(predict_argmax(planner, data.test, torch.device("cpu")), data.test.action_ids)
     settings = " ".join(f"--set {name}={value}" for name, value in LOSSES[losses].items())
     command = f"p3iv train DIR --out RUN --split {args.split} --seed {config.seed} {settings}"

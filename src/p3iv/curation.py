@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from p3iv.annotations import read_split
@@ -20,6 +20,8 @@ from p3iv.splits import (
 )
 from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, listed
 
+Sequences = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True)
 class WindowSets:
@@ -29,6 +31,8 @@ class WindowSets:
     val: tuple[Window, ...]
     test: tuple[Window, ...]
     notes: tuple[str, ...] = ()
+    train_sequences: Sequences = ()  # the actions of whole training videos, also of those too short for a window
+    val_sequences: Sequences = ()
 
     def side(self, name: Side) -> tuple[Window, ...]:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
@@ -40,13 +44,16 @@ def curate(
     """Cut the windows and hand them to their sides; no split but the window split shares a video between sides."""
     windows = cut_windows(videos, vocabulary, settings)
     if settings.split == "window":
-        return _split_windows(windows, settings.split_seed, TEST_SHARE[settings.protocol])
+        sets = _split_windows(windows, settings.split_seed, TEST_SHARE[settings.protocol])
+        return replace(sets, train_sequences=_covered(sets.train), val_sequences=_covered(sets.val))
     split, notes = choose_split([video.id for video in videos], settings, release_split=release_split)
     return WindowSets(
         train=_of_videos(windows, split.train),
         val=_of_videos(windows, split.val),
         test=_of_videos(windows, split.test),
         notes=notes,
+        train_sequences=_sequences(videos, vocabulary, split.train),
+        val_sequences=_sequences(videos, vocabulary, split.val),
     )
 
 
@@ -130,6 +137,25 @@ def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead:
         )
         for first in range(shown_before, len(ids) - num_actions + 1)
     ]
+
+
+def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> Sequences:
+    chosen = set(wanted)
+    return tuple(tuple(vocabulary.id_of[s.action] for s in video.steps) for video in videos if video.id in chosen)
+
+
+def _covered(windows: Sequence[Window]) -> Sequences:
+    """The stretches of videos that windows cover: what a split by window may know of a video."""
+    stretches: list[list[int]] = []
+    video, end = "", 0  # of the last stretch
+    for window in sorted(windows, key=lambda w: (w.video, w.first_step)):
+        ids = list(window.action_ids)
+        if window.video == video and window.first_step < end:
+            stretches[-1] += ids[end - window.first_step :]
+        else:
+            stretches.append(ids)
+        video, end = window.video, window.first_step + len(ids)
+    return tuple(map(tuple, stretches))
 
 
 def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window, ...]:

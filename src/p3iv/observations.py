@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from p3iv.config import DataConfig
-from p3iv.curation import curate
+from p3iv.curation import Sequences, curate
 from p3iv.dataset import Dataset
 from p3iv.errors import DatasetError
 from p3iv.types import SIDES, Side, Window, listed
@@ -43,6 +43,8 @@ class PlanningData:
     train: WindowTensors
     val: WindowTensors
     test: WindowTensors
+    train_sequences: Sequences  # the actions of whole training videos
+    val_sequences: Sequences
     notes: tuple[str, ...]
     fingerprint: str  # of features, language and windows: two data of one fingerprint train the same planner
 
@@ -72,6 +74,8 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
         label=dataset.card.label,
         names=dataset.vocabulary.names,
         language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
+        train_sequences=sets.train_sequences,
+        val_sequences=sets.val_sequences,
         notes=tuple(notes),
         fingerprint=_fingerprint(dataset, usable),
         **{side: reader.tensors(usable[side], with_steps=with_steps and side == "train") for side in SIDES},

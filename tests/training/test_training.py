@@ -216,12 +216,14 @@ def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damag
 def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path: Path) -> None:
     from p3iv.metrics import score_plans
     from p3iv.observations import load_planning_data
-    from p3iv.training.loop import predict_argmax
+    from p3iv.training.loop import predict_viterbi
 
     result = train(TrainRequest(dataset, tmp_path / "run", quick(2)))
-    planner, header = load_planner(tmp_path / "run" / BEST)
+    trained = load_planner(tmp_path / "run" / BEST)
+    planner, header = trained.planner, trained.header
     data = load_planning_data(dataset, header.config.data)
-    scores = score_plans(predict_argmax(planner, data.val, torch.device("cpu")), data.val.action_ids)
+    plans = predict_viterbi(planner, trained.transitions, data.val, torch.device("cpu"))
+    scores = score_plans(plans, data.val.action_ids)
     assert scores == result.best == header.progress.best
 
 

@@ -7,6 +7,7 @@ is computed once. Shapes: B windows, S latents, N tokens, D width, H heads, d = 
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +31,7 @@ class DecoderBlock(nn.Module):
         self.self_projection = nn.Linear(width, 3 * width)
         self.self_output = nn.Linear(width, width)
         self.self_norm = nn.LayerNorm(width)
-        self.has_memory = config.memory_slots > 0
-        if self.has_memory:
+        if config.memory_slots:
             self.cross_query = nn.Linear(width, width)
             self.cross_memory = nn.Linear(width, 2 * width)
             self.cross_output = nn.Linear(width, width)
@@ -48,18 +48,21 @@ class DecoderBlock(nn.Module):
         Args:
             tokens: (B, S, N, D).
             projected: queries, keys and values of the tokens, (B, S, N, 3D).
-            memory: (M, D), or None.
+            memory: the memory's keys and values for this block, (M, 2D), or None.
             dropout: where the masks come from.
             first_output: tokens before this one are attended to but not computed further.
 
         Returns:
             (B, S, N - first_output, D)
         """
-        attended = attend_within(projected, self.heads, first_output)
-        kept = self.self_norm(dropout.add(tokens[:, :, first_output:], self.self_output(attended)))
-        if self.has_memory and memory is not None:
-            keys_values = self.cross_memory(memory)  # (M, 2D): once for the whole batch
-            read = attend_to_memory(self.cross_query(kept), keys_values, self.heads)
+        attended = self.self_output(attend_within(projected, self.heads, first_output))
+        return self.read_and_feed(dropout.add(tokens[:, :, first_output:], attended), memory, dropout)
+
+    def read_and_feed(self, attended: Tensor, memory: Tensor | None, dropout: Dropout) -> Tensor:
+        """What follows the self-attention: its norm, the memory (M, 2D), the feed-forward; (..., D) -> (..., D)."""
+        kept = self.self_norm(attended)
+        if memory is not None:
+            read = attend_to_memory(self.cross_query(kept), memory, self.heads)
             kept = self.cross_norm(dropout.add(kept, self.cross_output(read)))
         hidden = functional.relu(self.expand(kept), inplace=True)
         return self.feed_norm(dropout.add(kept, self.contract(hidden)))  # type: ignore[no-any-return]
@@ -78,6 +81,11 @@ class MemoryDecoder(nn.Module):
             else None
         )
 
+    @property
+    def stack(self) -> list[DecoderBlock]:
+        """The blocks, first to last."""
+        return cast(list[DecoderBlock], list(self.blocks))
+
     def forward(self, shared: Tensor, noise: Tensor | None) -> Tensor:
         """Decode every latent of every window.
 
@@ -90,19 +98,23 @@ class MemoryDecoder(nn.Module):
         """
         dropout = Dropout(self.dropout if self.training else 0.0)
         tokens = shared[:, None]  # (B, 1, N, D)
-        project = self.blocks[0].self_projection
-        projected = project(tokens)  # type: ignore[operator]
+        project = self.stack[0].self_projection
+        projected = project(tokens)
         if noise is not None:
             # The projection is linear: the tokens' part is computed once per window, the noise's once per latent.
             tokens = tokens + noise[:, :, None]
-            projected = projected + functional.linear(noise, project.weight)[:, :, None]  # type: ignore[arg-type, union-attr]
+            projected = projected + functional.linear(noise, project.weight)[:, :, None]
         dropout.prepare(self._num_decisions(tokens), tokens)
-        for number, block in enumerate(self.blocks):
+        for number, (block, memory) in enumerate(zip(self.stack, self.keys_values(), strict=True)):
             if number:
-                projected = block.self_projection(tokens)  # type: ignore[operator]
+                projected = block.self_projection(tokens)
             is_last = number == len(self.blocks) - 1
-            tokens = block(tokens, projected, self.memory, dropout, first_output=1 if is_last else 0)
+            tokens = block(tokens, projected, memory, dropout, first_output=1 if is_last else 0)
         return tokens
+
+    def keys_values(self) -> list[Tensor | None]:
+        """The memory as every block reads it, (M, 2D) each: once for all windows and latents."""
+        return [None if self.memory is None else block.cross_memory(self.memory) for block in self.stack]
 
     def _num_decisions(self, tokens: Tensor) -> int:
         """Elements that dropout decides on in one pass; the last block leaves out the start token."""

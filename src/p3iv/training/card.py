@@ -15,7 +15,7 @@ def write_card(run: Path, header: Header, data: PlanningData) -> None:
     best = progress.best
     scores = (
         f"success rate {100 * best.success_rate:.2f} %, mean accuracy {100 * best.mean_accuracy:.2f} %, "
-        f"mean IoU {100 * best.mean_iou:.2f} % over {best.num_windows} validation windows (argmax at z = 0)"
+        f"mean IoU {100 * best.mean_iou:.2f} % over {best.num_windows} validation windows (Viterbi at z = 0)"
         if best
         else "no epoch finished"
     )

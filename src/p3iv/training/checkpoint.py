@@ -24,10 +24,11 @@ from p3iv.metrics import PlanScores
 from p3iv.models import P3IV, PlannerShape
 from p3iv.training.device import dtype_of
 from p3iv.training.learner import P3ivLearner
+from p3iv.transitions import Transitions
 
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
-FORMAT = 1
+FORMAT = 2
 CHANGEABLE = ("epochs", "max_cpu_s", "learning_rate", "critic_learning_rate")  # of optim, when a run is resumed
 
 
@@ -53,9 +54,22 @@ class Header:
     progress: Progress
 
 
-def save_best(run: Path, planner: P3IV, header: Header) -> None:
-    """Write the planner alone."""
-    _save(run / BEST, {f"planner.{name}": tensor for name, tensor in planner.state_dict().items()}, header)
+@dataclass(frozen=True)
+class TrainedPlanner:
+    """A planner as a checkpoint holds it: with all that planning needs and no dataset."""
+
+    planner: P3IV
+    transitions: Transitions
+    header: Header
+
+
+def save_best(run: Path, trained: TrainedPlanner) -> None:
+    """Write the planner and the transitions that its plans are decoded with."""
+    tensors = {f"planner.{name}": tensor for name, tensor in trained.planner.state_dict().items()}
+    transitions = asdict(trained.transitions)
+    smoothing = torch.tensor(transitions.pop("smoothing"), dtype=torch.float64)
+    tensors |= {"transitions.smoothing": smoothing} | {f"transitions.{kind}": t for kind, t in transitions.items()}
+    _save(run / BEST, tensors, trained.header)
 
 
 def save_last(run: Path, learner: P3ivLearner, header: Header) -> None:
@@ -68,12 +82,17 @@ def save_last(run: Path, learner: P3ivLearner, header: Header) -> None:
     _save(run / LAST, tensors, header)
 
 
-def load_planner(path: Path, *, device: str = "cpu") -> tuple[P3IV, Header]:
+def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     """The planner of a checkpoint file, in evaluation mode, and what the checkpoint says of itself."""
     tensors, header = read_checkpoint(path)
     planner = P3IV(header.shape, header.config.model).to(dtype_of(header.config.optim))
     _load_module(planner, _part(tensors, "planner"), path)
-    return planner.to(device).eval(), header
+    matrices = _part(tensors, "transitions")
+    size = (header.shape.num_actions,) * 2
+    if any(kind not in matrices or matrices[kind].shape != size for kind in ("row", "paper")):
+        raise CheckpointError(f"{path} holds no transitions for its {size[0]} actions: it is no planner.")
+    transitions = Transitions(matrices["row"], matrices["paper"], float(matrices["smoothing"]))
+    return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
 
 def load_last(run: Path, learner: P3ivLearner, expected: Header) -> Progress:

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from p3iv.chain import Chain
 from p3iv.config import Config
 from p3iv.dataset import Dataset
 from p3iv.errors import ConfigError, TrainingError
@@ -24,12 +25,13 @@ from p3iv.metrics import PlanScores, score_plans
 from p3iv.models import P3IV, PlannerShape
 from p3iv.observations import PlanningData, WindowTensors, load_planning_data
 from p3iv.training.card import write_card
-from p3iv.training.checkpoint import LAST, Header, Progress, load_last, save_best, save_last
+from p3iv.training.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
 from p3iv.training.device import check_precision, choose_device, dtype_of
 from p3iv.training.distributed import World, join_world
 from p3iv.training.learner import Batch, P3ivLearner
 from p3iv.training.run_folder import check_run, open_run
 from p3iv.training.tracking import MetricsTable
+from p3iv.transitions import Transitions, fit_transitions
 
 EVALUATION_BATCH = 1024
 
@@ -102,16 +104,25 @@ def train(request: TrainRequest) -> TrainResult:
 
 def predict_argmax(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
     """The most likely action of every position at z = 0: (N, T)."""
+    return _marginals(planner, windows, device).argmax(dim=-1)
+
+
+def predict_viterbi(planner: P3IV, transitions: Transitions, windows: WindowTensors, device: torch.device) -> Tensor:
+    """The default decoder at z = 0, (N, T); marginals of K latents after every epoch would cost more than the epoch."""
+    return Chain.of(_marginals(planner, windows, device), transitions.row).best_paths()[0]
+
+
+def _marginals(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
     planner.eval()
     dtype = planner.queries.dtype
     with torch.no_grad():
-        plans = [
-            planner(start.to(device, dtype), goal.to(device, dtype)).action_logits.argmax(dim=-1).cpu()
+        parts = [
+            planner(start.to(device, dtype), goal.to(device, dtype)).action_logits.softmax(dim=-1).cpu()
             for start, goal in zip(
                 windows.start.split(EVALUATION_BATCH), windows.goal.split(EVALUATION_BATCH), strict=True
             )
         ]
-    return torch.cat(plans)
+    return torch.cat(parts)
 
 
 class _Run:
@@ -121,6 +132,7 @@ class _Run:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
+        self.transitions = fit_transitions(data)
         self.learner = self._new_learner()
         self.header = Header(
             config=self.config,
@@ -171,7 +183,8 @@ class _Run:
         began = time.monotonic()
         terms = self._train_epoch(epoch)
         self._check_planner(epoch)
-        val = score_plans(predict_argmax(self.learner.planner, self.data.val, self.device), self.data.val.action_ids)
+        plans = predict_viterbi(self.learner.planner, self.transitions, self.data.val, self.device)
+        val = score_plans(plans, self.data.val.action_ids)
         best = self.progress.best
         is_best = best is None or (val.success_rate, val.mean_accuracy) > (best.success_rate, best.mean_accuracy)
         progress = Progress(
@@ -254,7 +267,7 @@ class _Run:
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
         table.add({"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds})
         if report.is_best:
-            save_best(self.request.run, self.learner.planner, self.header)
+            save_best(self.request.run, TrainedPlanner(self.learner.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)
 
     def _is_over_budget(self) -> bool:

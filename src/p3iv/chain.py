@@ -1,0 +1,134 @@
+"""A chain of emissions and transitions, and the four questions that planners ask it.
+
+    p(a_1 .. a_T) = emission_1(a_1) * prod_t transition(a_{t-1}, a_t) * emission_t(a_t) / Z
+
+`best_paths` is Viterbi (section 3.5, supplement B), `draw` samples exactly, `log_normaliser` is log Z, `marginals` the
+probability of every action at every position. All in log space and float64, so that zero probabilities are minus
+infinity and nothing underflows; on the CPU, since some devices have no float64. Shapes: N windows, T positions, A
+actions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from p3iv.errors import PlanError
+
+_MOST_ELEMENTS = 2**21  # of one (windows, A, A) block: 16 MB, whatever the vocabulary
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One chain per window; the transitions are shared."""
+
+    log_emissions: Tensor  # (N, T, A) float64
+    log_transitions: Tensor  # (A, A) float64: from row to column
+
+    @classmethod
+    def of(cls, emissions: Tensor, transitions: Tensor) -> Chain:
+        """From probabilities, or any weights from 0: (N, T, A) and (A, A)."""
+        return cls(emissions.cpu().double().log(), transitions.cpu().double().log())
+
+    def best_paths(self) -> tuple[Tensor, Tensor]:
+        """The most probable plan of every window (N, T), and log p of each without Z (N,); Viterbi.
+
+        Where no plan is possible the score is minus infinity and the plan means nothing.
+        """
+        num_actions = len(self.log_transitions)
+        size = max(1, _MOST_ELEMENTS // num_actions**2)
+        into = self.log_transitions.T.contiguous()  # (A to, A from): the maximum is then over neighbours in memory
+        parts = [_viterbi(part, into) for part in self.log_emissions.split(size)]
+        return torch.cat([paths for paths, _ in parts]), torch.cat([scores for _, scores in parts])
+
+    def log_normaliser(self) -> Tensor:
+        """Log Z of every window: (N,)."""
+        return self._log_forward[:, -1].logsumexp(dim=1)
+
+    def marginals(self) -> Tensor:
+        """The probability of every action at every position: (N, T, A)."""
+        log_joint = self._log_forward + _log_backward(self.log_emissions, self.log_transitions)
+        return (log_joint - self.log_normaliser()[:, None, None]).exp()
+
+    def log_probability(self, plans: Tensor, window: Tensor) -> Tensor:
+        """Log p of plans (R, T), each in the chain of its window (R,): (R,)."""
+        position = torch.arange(plans.shape[1])
+        score = self.log_emissions[window[:, None], position, plans].sum(dim=1)
+        score = score + self.log_transitions[plans[:, :-1], plans[:, 1:]].sum(dim=1)
+        return score - self.log_normaliser()[window]
+
+    def draw(self, uniforms: Tensor) -> Tensor:
+        """Plans drawn exactly, by forward filtering and backward sampling.
+
+        Args:
+            uniforms: (K, T) in [0, 1), the same for every window.
+
+        Returns:
+            (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
+        """
+        return torch.stack([_draw_one(window[None], self.log_transitions, uniforms) for window in self.log_emissions])
+
+    @cached_property
+    def _log_forward(self) -> Tensor:
+        return _log_forward(self.log_emissions, self.log_transitions)
+
+
+def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
+    score = log_emissions[:, 0]  # (n, A)
+    came_from = []
+    for emission in log_emissions.unbind(dim=1)[1:]:
+        best, where = (score[:, None, :] + into).max(dim=2)  # over (n, A to, A from)
+        score = best + emission
+        came_from.append(where)
+    final, last = score.max(dim=1)
+    path = [last]
+    for where in reversed(came_from):
+        path.append(where.gather(1, path[-1][:, None])[:, 0])
+    return torch.stack(path[::-1], dim=1), final
+
+
+def _log_forward(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
+    """Log of the weight of all beginnings that end in an action: (n, T, A)."""
+    transitions = log_transitions.exp()
+    steps = [log_emissions[:, 0]]
+    for emission in log_emissions.unbind(dim=1)[1:]:
+        steps.append(_log_product(steps[-1], transitions) + emission)
+    return torch.stack(steps, dim=1)
+
+
+def _log_backward(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
+    """Log of the weight of all ends that follow an action: (n, T, A)."""
+    transitions = log_transitions.exp().T
+    steps = [torch.zeros_like(log_emissions[:, 0])]
+    for emission in reversed(log_emissions.unbind(dim=1)[1:]):
+        steps.append(_log_product(steps[-1] + emission, transitions))
+    return torch.stack(steps[::-1], dim=1)
+
+
+def _log_product(log_weights: Tensor, matrix: Tensor) -> Tensor:
+    """Log of exp(log_weights) @ matrix, shifted so that the largest weight is 1: (n, A)."""
+    shift = log_weights.amax(dim=1, keepdim=True)
+    shift = torch.where(shift.isinf(), torch.zeros_like(shift), shift)
+    return ((log_weights - shift).exp() @ matrix).log() + shift
+
+
+def _draw_one(log_emissions: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Tensor:
+    """(1, T, A) and (K, T) -> (K, T)."""
+    forward = _log_forward(log_emissions, log_transitions)[0]
+    if forward[-1].max() == -torch.inf:
+        raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
+    drawn = [_pick(forward[-1][None], torch.zeros(len(uniforms), dtype=torch.int64), uniforms[:, -1])]
+    for position in range(len(forward) - 2, -1, -1):
+        following, row = drawn[-1].unique(return_inverse=True)
+        weights = forward[position] + log_transitions[:, following].T  # (distinct following actions, A)
+        drawn.append(_pick(weights, row, uniforms[:, position]))
+    return torch.stack(drawn[::-1], dim=1)
+
+
+def _pick(log_weights: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
+    """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
+    total = (log_weights - log_weights.amax(dim=1, keepdim=True)).exp().cumsum(dim=1)[row]  # (K, A)
+    return (total <= uniform[:, None] * total[:, -1:]).sum(dim=1)
