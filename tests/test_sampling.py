@@ -108,9 +108,13 @@ def test_categorical_draws_follow_the_softmax() -> None:
 
 def test_input_noise_and_dropout_make_a_deterministic_planner_vary() -> None:
     planner, (start, goal) = make_planner(noise_width=0), pairs(1)
-    for change in ({"input_noise": 1.0}, {"dropout": 0.5}):
-        draws = PlanSampler(planner, SampleSettings(300, **change)).draw(start, goal)  # type: ignore[arg-type]
-        assert len(count_plans(draws.argmax).plans) > 1
+    for change in ({"input_noise": 5.0}, {"dropout": 0.7}):
+        source = PlanSampler(planner, SampleSettings(300, **change))._source  # type: ignore[arg-type]
+        with torch.inference_mode():
+            logits = torch.cat(list(source.logits(start[0], goal[0])))
+        assert logits.shape == (300, 3, 11)
+        assert (logits.std(dim=0) > 0.01).all()
+        assert len(logits.unique(dim=0)) > 290  # every sample has noise or a mask of its own
     assert not planner.decoder.training
     assert planner.decoder.dropout == 0.1
 
