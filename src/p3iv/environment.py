@@ -37,11 +37,20 @@ def describe_environment() -> Environment:
         python=platform.python_version(),
         platform=platform.platform(),
         processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        device=f"cuda ({torch.cuda.get_device_name()})" if torch.cuda.is_available() else "cpu",
+        device=_device(),
         threads=torch.get_num_threads(),
         packages=packages,
         extras={extra: all(packages[name] for name in names) for extra, names in EXTRAS.items()},
     )
+
+
+def _device() -> str:
+    """What `--device auto` takes."""
+    import torch  # noqa: PLC0415
+
+    if torch.cuda.is_available():
+        return f"cuda ({torch.cuda.get_device_name()})"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _version(name: str) -> str | None:

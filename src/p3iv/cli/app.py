@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from p3iv import __version__
-from p3iv.cli import data, train
+from p3iv.cli import data, evaluate, extract, score, train
 from p3iv.cli.console import err, out, print_json
 from p3iv.errors import P3ivError
 
@@ -38,7 +38,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.command("extract", epilog=extract.EXTRACT_EXAMPLE)(extract.extract_command)
+app.command("align", epilog=extract.ALIGN_EXAMPLE)(extract.align_command)
 app.command("train", epilog=train.EXAMPLE)(train.train_command)
+app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
+app.command("score", epilog=score.EXAMPLE)(score.score_command)
 
 
 def _show_version(wanted: bool) -> None:

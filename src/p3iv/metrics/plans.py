@@ -22,7 +22,7 @@ def score_plans(predictions: Tensor, references: Tensor) -> PlanScores:
     """Success rate, mean accuracy and mean IoU of plans (N, T) against references (N, T)."""
     return PlanScores(
         success_rate=successes(predictions, references).double().mean().item(),
-        mean_accuracy=(predictions == references).double().mean().item(),
+        mean_accuracy=accuracies(predictions, references).mean().item(),
         mean_iou=ious(predictions, references).mean().item(),
         num_windows=len(references),
     )
@@ -33,8 +33,21 @@ def successes(predictions: Tensor, references: Tensor) -> Tensor:
     return (predictions == references).all(dim=1)
 
 
+def accuracies(predictions: Tensor, references: Tensor) -> Tensor:
+    """Share of the positions of every window that hold the right action: (N,) float64.
+
+    >>> accuracies(torch.tensor([[1, 1, 1, 1, 1, 9]]), torch.tensor([[1, 1, 1, 1, 1, 2]]))  # 5/6
+    tensor([0.8333], dtype=torch.float64)
+    """
+    return (predictions == references).double().mean(dim=1)
+
+
 def ious(predictions: Tensor, references: Tensor) -> Tensor:
-    """Intersection over union of the two sets of actions of every window: (N,) float64."""
+    """Intersection over union of the two sets of actions of every window: (N,) float64.
+
+    >>> ious(torch.tensor([[3, 5, 9], [104, 105, 103]]), torch.tensor([[9, 5, 3], [96, 97, 99]]))
+    tensor([1., 0.], dtype=torch.float64)
+    """
     first_in_prediction = _is_first(predictions)
     shared = ((predictions[:, :, None] == references[:, None, :]).any(dim=2) & first_in_prediction).sum(dim=1)
     sizes = first_in_prediction.sum(dim=1) + _is_first(references).sum(dim=1)

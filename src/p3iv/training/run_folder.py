@@ -9,8 +9,9 @@ from pathlib import Path
 
 from p3iv.atomic import write_text
 from p3iv.config import Config
+from p3iv.dataset import Dataset, open_dataset
 from p3iv.environment import describe_environment
-from p3iv.errors import TrainingError
+from p3iv.errors import DatasetError, TrainingError
 
 
 def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
@@ -39,3 +40,16 @@ def open_run(run: Path, config: Config, *, data_label: str, dataset: Path, devic
         "device": device,
     }
     write_text(run / "environment.json", json.dumps(environment, indent=2) + "\n")
+
+
+def dataset_of(run: Path, told: Path | None = None) -> Dataset:
+    """The dataset that a run was trained on: where it was then, or where one is told that it is now."""
+    if told is not None:
+        return open_dataset(told)
+    try:
+        folder = Path(json.loads((run / "environment.json").read_text(encoding="utf-8"))["dataset"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DatasetError(f"{run} does not say which dataset it was trained on. Pass --data DIR.") from error
+    if not folder.is_dir():
+        raise DatasetError(f"The dataset of {run} is no longer at {folder}. Pass --data DIR.")
+    return open_dataset(folder)

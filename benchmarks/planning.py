@@ -1,0 +1,184 @@
+"""What planning costs: K = 1500 plans for one pair and for a whole test split, on one thread, in process time.
+
+usage: python benchmarks/planning.py [--windows 4504] [--repeats 5]
+
+`naive` is `torch.nn.TransformerDecoder` with the same weights on a batch of K, start, goal and memory expanded to K,
+all tokens through all layers. `floor` are the matrix products that the fast path itself needs: same shapes, operands
+allocated beforehand, one call each. The paper's sizes, random parameters, 105 actions, features of width 512. The
+split is drawn and scored as `p3iv evaluate` does it: every decoder, three kinds of samples, every metric and interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from p3iv.config import ModelConfig
+from p3iv.evaluation.tally import Tally
+from p3iv.metrics import bootstrap_means, draw_resamples
+from p3iv.models import P3IV, PlannerShape
+from p3iv.sampling import BLOCK, MODES, PlanSampler, SampleSettings
+from p3iv.scoring import score_decoded, score_published
+from p3iv.transitions import Transitions
+
+NUM_ACTIONS, FEATURE_WIDTH, NUM_SAMPLES = 105, 512, 1500
+
+
+def cpu_ms(work: Callable[[], object], repeats: int) -> float:
+    """The least process time of several calls, in milliseconds."""
+    work()
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return 1000 * min(times)
+
+
+def make_planner(horizon: int) -> P3IV:
+    torch.manual_seed(0)
+    return P3IV(PlannerShape(horizon, NUM_ACTIONS, FEATURE_WIDTH, FEATURE_WIDTH), ModelConfig()).eval()
+
+
+def torch_decoder(planner: P3IV) -> nn.TransformerDecoder:
+    """Torch's own decoder with a planner's weights."""
+    sizes = planner.config
+    layer = nn.TransformerDecoderLayer(sizes.width, sizes.heads, sizes.feed_forward, dropout=0.0, batch_first=True)
+    decoder = nn.TransformerDecoder(layer, sizes.layers).eval()
+    for layer, block in zip(decoder.layers, planner.decoder.stack, strict=True):
+        modules = {
+            "self_attn.in_proj_": block.self_projection,
+            "self_attn.out_proj.": block.self_output,
+            "multihead_attn.out_proj.": block.cross_output,
+            **{"linear1.": block.expand, "linear2.": block.contract},
+            **{"norm1.": block.self_norm, "norm2.": block.cross_norm, "norm3.": block.feed_norm},
+        }
+        state = {f"{name}{part}": getattr(m, part) for name, m in modules.items() for part in ("weight", "bias")}
+        for part in ("weight", "bias"):
+            both = getattr(block.cross_query, part), getattr(block.cross_memory, part)
+            state[f"multihead_attn.in_proj_{part}"] = torch.cat(both)
+        layer.load_state_dict(state)
+    return decoder
+
+
+@torch.inference_mode()
+def naive_logits(planner: P3IV, decoder: nn.TransformerDecoder, start: Tensor, goal: Tensor, latents: Tensor) -> Tensor:
+    """The logits of K plans of one pair, (K, T, A), with nothing shared between them."""
+    number, horizon = len(latents), planner.shape.horizon
+    both = torch.stack((start.expand(number, -1), goal.expand(number, -1)), dim=1)
+    observed = planner.encode_observation(planner.standardise(both))
+    queries = planner.queries.expand(number, -1, -1)
+    joined = torch.cat((observed[:, :1], queries, observed[:, 1:]), dim=1) + planner.positions
+    tokens = planner.join(torch.cat((joined, latents[:, None].expand(-1, horizon + 1, -1)), dim=-1))
+    if planner.decoder.memory is None:
+        raise AssertionError("the paper's planner has a memory")
+    memory = planner.decoder.memory.expand(number, -1, -1)
+    return planner.action_head(decoder(tokens, memory)[:, 1:])  # type: ignore[no-any-return]
+
+
+def floor_products(planner: P3IV) -> Callable[[], None]:
+    """The products of the fast path for one pair."""
+    sizes, horizon = planner.config, planner.shape.horizon
+    width, heads, slots, tokens = sizes.width, sizes.heads, sizes.memory_slots, horizon + 1
+    depth, hidden = width // heads, sizes.encoder_hidden
+    shapes = [(2, FEATURE_WIDTH, hidden), (2, hidden, width), (tokens, width, width), (tokens, width, 3 * width)]
+    blocks: list[tuple[int, ...]] = []
+    for layer in range(sizes.layers):
+        kept = BLOCK * (horizon if layer == sizes.layers - 1 else tokens)
+        if layer == 0:
+            blocks += [(heads, BLOCK, depth, tokens), (kept, tokens * heads, width)]
+        else:
+            blocks += [(BLOCK * tokens, width, 3 * width), (kept, width, width)]
+        blocks += [(kept, width, width), (heads, kept, depth, slots), (heads, kept, slots, depth), (kept, width, width)]
+        blocks += [(kept, width, sizes.feed_forward), (kept, sizes.feed_forward, width)]
+    blocks += [(BLOCK * horizon, width, sizes.head_hidden), (BLOCK * horizon, sizes.head_hidden, NUM_ACTIONS)]
+    calls = [_operands(*shape) for shape in (*shapes, *(blocks * -(-NUM_SAMPLES // BLOCK)))]
+
+    def run() -> None:
+        for left, right, result in calls:
+            torch.matmul(left, right, out=result)
+
+    return run
+
+
+def _operands(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
+    *batch, rows, inner, columns = shape
+    return torch.randn(*batch, rows, inner), torch.randn(*batch, inner, columns), torch.empty(*batch, rows, columns)
+
+
+def one_pair(horizon: int, repeats: int) -> dict[str, float]:
+    """Milliseconds of the fast path, the naive way and the floor."""
+    planner = make_planner(horizon)
+    start, goal = torch.randn(1, FEATURE_WIDTH), torch.randn(1, FEATURE_WIDTH)
+    sampler, decoder = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), torch_decoder(planner)
+    latents = torch.randn(NUM_SAMPLES, planner.config.noise_width)
+    times = {
+        "fast": cpu_ms(lambda: sampler.draw(start, goal), repeats),
+        "naive": cpu_ms(lambda: naive_logits(planner, decoder, start, goal, latents), 2),
+        "floor": cpu_ms(floor_products(planner), repeats),
+    }
+    print(
+        f"T={horizon}, one pair, {NUM_SAMPLES} plans: fast {times['fast']:.1f} ms, naive {times['naive']:.0f} ms, "
+        f"floor {times['floor']:.1f} ms; naive / fast {times['naive'] / times['fast']:.1f}, "
+        f"fast / floor {times['fast'] / times['floor']:.2f}",
+        flush=True,
+    )
+    return times
+
+
+def whole_split(num_windows: int, horizon: int = 3) -> dict[str, float]:
+    """CPU seconds of drawing plans for every window of a split, and of all that is computed from them."""
+    planner = make_planner(horizon)
+    generator = torch.Generator().manual_seed(1)
+    start, goal = (torch.randn(num_windows, FEATURE_WIDTH, generator=generator) for _ in range(2))
+    actions = torch.randint(NUM_ACTIONS, (num_windows, horizon), generator=generator)
+    row = torch.rand(NUM_ACTIONS, NUM_ACTIONS, generator=generator).softmax(dim=1)
+    sampler, tally = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), Tally(actions, NUM_ACTIONS)
+    transitions, sampling, metrics = Transitions(row, row, 1.0), 0.0, 0.0
+    for part in torch.arange(num_windows).split(64):
+        began = time.process_time()
+        draws = sampler.draw(start[part], goal[part])
+        sampling += (drawn := time.process_time()) - began
+        tally.add(draws, transitions)
+        metrics += time.process_time() - drawn
+    began = time.process_time()
+    resamples = draw_resamples([f"video {number // 6}" for number in range(num_windows)])
+    for plans in tally.decoded().values():
+        score_decoded(plans, actions, resamples)
+        score_published(plans, actions, resamples)
+    for group in (*MODES, "exact", f"marginals {MODES[0]}"):
+        bootstrap_means(tally.values(group), resamples)
+    metrics += time.process_time() - began
+    print(
+        f"T={horizon}, {num_windows} windows x {NUM_SAMPLES} (all decoders, modes and metrics): "
+        f"sampling {sampling:.1f} CPU s, metrics {metrics:.1f} CPU s, ratio {metrics / sampling:.3f}",
+        flush=True,
+    )
+    return {"sampling": sampling, "metrics": metrics}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--windows", type=int, default=4504)
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    three, six = one_pair(3, args.repeats), one_pair(6, args.repeats)
+    split = whole_split(args.windows)
+    found = {
+        "t3_ms": three["fast"],
+        "t6_ms": six["fast"],
+        "naive_over_fast_t3": three["naive"] / three["fast"],
+        "t3_over_floor": three["fast"] / three["floor"],
+        "metrics_over_sampling": split["metrics"] / split["sampling"],
+    }
+    print(json.dumps({name: round(value, 3) for name, value in found.items()}))
+
+
+if __name__ == "__main__":
+    main()

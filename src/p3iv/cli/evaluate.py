@@ -1,0 +1,150 @@
+"""`p3iv evaluate RUN`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p3iv.cli.console import err, out, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from p3iv.evaluation import Evaluation
+    from p3iv.metrics import Interval
+
+EXAMPLE = "Example: p3iv evaluate runs/first --samples 1500"
+
+
+class SideName(StrEnum):
+    train = "train"
+    val = "val"
+    test = "test"
+
+
+class ModeName(StrEnum):
+    argmax = "argmax"
+    categorical = "categorical"
+    chain = "chain"
+
+
+def evaluate_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of `p3iv train`.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="The dataset folder, where it has moved.")
+    ] = None,
+    split: Annotated[SideName, typer.Option("--split", help="Which windows to score.")] = SideName.test,
+    samples: Annotated[int, typer.Option("--samples", help="K, plans drawn per window.")] = 1500,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 0,
+    mode: Annotated[
+        ModeName, typer.Option("--mode", help="Which samples the main figures and predictions.jsonl hold.")
+    ] = ModeName.argmax,
+    input_noise: Annotated[
+        float, typer.Option("--input-noise", metavar="SIGMA", help="Noise on the observations in place of latents.")
+    ] = 0.0,
+    dropout: Annotated[
+        float, typer.Option("--dropout", metavar="P", help="Dropout at inference in place of latents.")
+    ] = 0.0,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Score the best planner of a run: every decoder, every metric, with intervals by video.
+
+    Writes evaluation.json, predictions.jsonl (which `p3iv score` reads) and actions.json into RUN; for another split,
+    evaluation_val.json and so on.
+    """
+    import torch  # noqa: PLC0415 - takes a second to import
+
+    from p3iv.evaluation import EvaluationRequest, evaluate  # noqa: PLC0415
+    from p3iv.sampling import SampleSettings  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    settings = SampleSettings(num_samples=samples, seed=seed, input_noise=input_noise, dropout=dropout)
+    with progress("evaluating windows") as show:
+        found = evaluate(
+            EvaluationRequest(
+                run=run,
+                data=data,
+                split=split.value,
+                settings=settings,
+                mode=mode.value,
+                device=device,
+                on_progress=show,
+                on_note=lambda note: err.print(f"note: {note}", markup=False),
+            )
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        show_evaluation(found, run)
+
+
+def show_evaluation(found: Evaluation, run: Path) -> None:
+    """Print what was found as tables."""
+    out.print(
+        f"{found.planner} on {found.data}: T = {found.horizon}, {found.num_windows} {found.split} windows of "
+        f"{found.num_videos} videos, {found.num_actions} actions, {found.samples['number']} samples",
+        markup=False,
+    )
+    out.print("per cent, with 95 % intervals resampled by video\n")
+    rows = [*found.decoders.items(), *found.baselines.items()]
+    if found.truth is not None:
+        rows.append(("ceiling", found.truth["ceiling"]))
+    names = ("success_rate", "mean_accuracy", "mean_iou")
+    cells = [[_DECODERS.get(label, label), *(_percent(scores[name]) for name in names)] for label, scores in rows]
+    print_table(["decoder", "success rate", "mean accuracy", "mean IoU"], cells)
+    if found.truth is not None:
+        out.print("ceiling: the most probable plan of the known truth")
+    versus = found.differences["retrieval"]["success_rate"]
+    low, high = 100 * versus.low, 100 * versus.high
+    out.print(f"viterbi - retrieval: {100 * versus.value:+.1f} [{low:+.1f}, {high:+.1f}] points of success rate\n")
+    _show_samples(found)
+    out.print("\nKL and NLL in nats; exact: the chain that viterbi decodes, without samples. evaluation.json has the")
+    out.print("intervals, and under `published` the scores as released code computes them.")
+    suffix = "" if found.split == "test" else f"_{found.split}"
+    out.print(f"-> {run}/evaluation{suffix}.json, {run}/predictions{suffix}.jsonl", markup=False)
+
+
+def _show_samples(found: Evaluation) -> None:
+    """One row per metric, one column per mode; with intervals it would not fit a terminal."""
+    exact = found.distribution
+    rows = []
+    for name, (label, text) in _METRICS.items():
+        cells = [text(scores[name]) for scores in found.modes.values()]
+        rows.append([label, *cells, text(exact[f"exact_{name}"]) if f"exact_{name}" in exact else ""])
+    if found.truth is not None:
+        for name in ("kl", "nll"):
+            cells = [_number(scores[name]) for scores in found.truth["modes"].values()]
+            rows.append([f"{name.upper()} to the truth", *cells, _number(found.truth[f"exact_{name}"])])
+    print_table(["samples", *found.modes, "exact"], rows)
+
+
+def _percent(score: Interval) -> str:
+    return f"{100 * score.value:.1f} [{100 * score.low:.1f}, {100 * score.high:.1f}]"
+
+
+def _number(score: Interval) -> str:
+    return f"{score.value:.2f}"
+
+
+def _share(score: Interval) -> str:
+    return f"{100 * score.value:.1f}"
+
+
+_DECODERS = {
+    "viterbi_paper": "viterbi, the paper's",
+    "viterbi_paper_uniform_emissions": "  uniform emissions",
+    "viterbi_paper_uniform_transitions": "  uniform transitions",
+    "mode": "mode of the samples",
+    "argmax": "argmax per position",
+}
+_METRICS = {
+    "kl": ("KL", _number),
+    "nll": ("NLL", _number),
+    "mode_precision": ("mode precision, %", _share),
+    "mode_recall": ("mode recall, %", _share),
+    "cosine_distance": ("cosine distance, %", _share),
+    "distinct_plans": ("distinct plans", _number),
+}

@@ -1,0 +1,256 @@
+"""`p3iv evaluate`: draw plans for every window of a side, decode them in every way, score them by every metric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO
+
+import torch
+from torch import Tensor
+
+from p3iv.atomic import whole_file, write_text
+from p3iv.baselines import nearest_plans
+from p3iv.dataset import Dataset
+from p3iv.decoding import DEFAULT
+from p3iv.errors import ConfigError, DatasetError
+from p3iv.evaluation.result import Evaluation
+from p3iv.evaluation.tally import Counted, Tally
+from p3iv.metrics import (
+    ReferencePlans,
+    Resamples,
+    accuracies,
+    bootstrap_differences,
+    bootstrap_means,
+    draw_resamples,
+    ious,
+    known_references,
+    successes,
+)
+from p3iv.observations import PlanningData, WindowTensors, load_planning_data
+from p3iv.sampling import MODES, PlanSampler, SampleSettings
+from p3iv.scoring import score_decoded, score_published
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.device import choose_device
+from p3iv.training.run_folder import dataset_of
+from p3iv.types import Side
+
+CHUNK = 64  # windows at a time
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """Which run, on which side, with how many samples."""
+
+    run: Path
+    data: Path | None = None  # the dataset folder, where it is no longer where the run was trained
+    split: Side = "test"
+    settings: SampleSettings = field(default_factory=SampleSettings)
+    mode: str = "argmax"
+    device: str = "auto"
+    on_progress: Callable[[int, int], None] = lambda *_: None
+    on_note: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"--mode {self.mode}, but it is one of {', '.join(MODES)}.")
+
+
+def evaluation_files(run: Path, split: Side) -> tuple[Path, Path, Path]:
+    """Where the results, the predictions and the names of the actions stand."""
+    suffix = "" if split == "test" else f"_{split}"
+    return run / f"evaluation{suffix}.json", run / f"predictions{suffix}.jsonl", run / "actions.json"
+
+
+def evaluate(request: EvaluationRequest) -> Evaluation:
+    """Evaluate the best planner of a run and write what was found beside it."""
+    device = choose_device(request.device)
+    trained = load_planner(request.run / BEST, device=str(device))
+    dataset = dataset_of(request.run, request.data)
+    data = load_planning_data(dataset, trained.header.config.data)
+    for note in (*data.notes, *_check_data(trained, data, dataset)):
+        request.on_note(note)
+    windows = data.side(request.split)
+    truth = _truth_of(dataset, windows, trained)
+    tally = Tally(windows.action_ids, len(data.names), truth)
+    results, predictions, actions = evaluation_files(request.run, request.split)
+    sampler = PlanSampler(trained.planner, request.settings)
+    with _prediction_lines(predictions, dataset, data.names, request.mode) as write:
+        for first in range(0, len(windows), CHUNK):
+            here = slice(first, first + CHUNK)
+            draws = sampler.draw(windows.start[here], windows.goal[here])
+            write(windows, here, tally.add(draws, trained.transitions))
+            request.on_progress(min(first + CHUNK, len(windows)), len(windows))
+    found = _summarise(request, trained, data, dataset, tally)
+    write_text(actions, json.dumps(data.names, ensure_ascii=False, indent=0) + "\n")
+    write_text(results, json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n")
+    return found
+
+
+def _check_data(trained: TrainedPlanner, data: PlanningData, dataset: Dataset) -> Iterator[str]:
+    """Refuse data that the planner cannot read, and say when it is not the data that it was trained on."""
+    header = trained.header
+    if data.names != header.names:
+        raise DatasetError(
+            f"{dataset.folder} has another vocabulary ({len(data.names)} actions) than the planner was trained for "
+            f"({len(header.names)}). Pass the dataset folder that it was trained on: --data DIR."
+        )
+    width = data.test.start.shape[1]
+    if width != header.shape.feature_width:
+        raise DatasetError(
+            f"{dataset.folder} has observations of width {width}, but the planner was trained on "
+            f"{header.shape.feature_width}. Pass the dataset folder that it was trained on: --data DIR."
+        )
+    if data.fingerprint != header.data_fingerprint:
+        yield (
+            f"{dataset.folder} is not what the planner was trained on ({header.data_label}): features, windows or "
+            f"split differ, so windows that it was trained on may be among those scored"
+        )
+
+
+def _truth_of(dataset: Dataset, windows: WindowTensors, trained: TrainedPlanner) -> ReferencePlans | None:
+    """The known plan distributions, where there is one for every window; they speak of inclusive windows."""
+    if not dataset.has_truth or trained.header.config.data.window != "inclusive":
+        return None
+    horizon = windows.action_ids.shape[1]
+    known = {(t.video, t.first_step): t.plans for t in dataset.read_truth() if t.horizon == horizon}
+    if any((w.video, w.first_step) not in known for w in windows.windows):
+        return None
+    return known_references([known[w.video, w.first_step] for w in windows.windows])
+
+
+_Write = Callable[[WindowTensors, slice, Counted], None]
+
+
+@contextmanager
+def _prediction_lines(path: Path, dataset: Dataset, names: tuple[str, ...], mode: str) -> Iterator[_Write]:
+    """Write predictions line by line, in the format of `p3iv score`; the file takes its place when it is whole."""
+    task_of = {video.id: video.task for video in dataset.videos}
+
+    def words(plan: Tensor) -> list[str]:
+        return [names[action] for action in plan.tolist()]
+
+    def write_lines(file: IO[str], windows: WindowTensors, here: slice, counted: Counted) -> None:
+        for number, window in enumerate(windows.windows[here]):
+            plans, counts = counted.samples[mode].rows(number)
+            line = {
+                "window": f"{window.video}:{window.first_step}",
+                "video": window.video,
+                "task": task_of[window.video],
+                "first_step": window.first_step,
+                "start_s": window.start_s,
+                "goal_s": window.goal_s,
+                "prediction": words(counted.decoded[DEFAULT][number]),
+                "probability": float(counted.probability[number]),
+                "reference": [names[action] for action in window.action_ids],
+                "decoders": {name: words(plans[number]) for name, plans in counted.decoded.items() if name != DEFAULT},
+                "samples": [[words(plan), count] for plan, count in zip(plans, counts.tolist(), strict=True)],
+            }
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    with whole_file(path) as beside, beside.open("w", encoding="utf-8") as file:
+        yield lambda windows, here, counted: write_lines(file, windows, here, counted)
+
+
+def _summarise(
+    request: EvaluationRequest, trained: TrainedPlanner, data: PlanningData, dataset: Dataset, tally: Tally
+) -> Evaluation:
+    """Means and intervals of what was counted."""
+    windows = data.side(request.split)
+    ids, header, mode = windows.action_ids, trained.header, request.mode
+    videos = [window.video for window in windows.windows]
+    resamples, decoded = draw_resamples(videos), tally.decoded()
+    others = {"random": _random_plans(ids, len(data.names)), "retrieval": nearest_plans(data.train, windows)}
+    modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
+    exact = bootstrap_means(tally.values("exact"), resamples)
+    published = {name: score_published(plans, ids, resamples) for name, plans in decoded.items()}
+    ours = _plan_values(decoded[DEFAULT], ids)
+    return Evaluation(
+        data=data.label,
+        planner=header.config.planner,
+        preset=header.config.preset,
+        seed=header.config.seed,
+        epoch=header.progress.best_epoch,
+        split=request.split,
+        horizon=ids.shape[1],
+        num_windows=len(windows),
+        num_videos=len(set(videos)),
+        num_actions=len(data.names),
+        samples={"number": request.settings.num_samples, "mode": mode} | _without_number(request.settings),
+        decoders={name: score_decoded(plans, ids, resamples) for name, plans in decoded.items()},
+        baselines={name: score_decoded(plans, ids, resamples) for name, plans in others.items()},
+        differences={
+            name: bootstrap_differences(ours, _plan_values(plans, ids), resamples) for name, plans in others.items()
+        },
+        distribution=modes[mode] | exact,
+        modes=modes,
+        truth=None if tally.truth is None else _truth_scores(tally, ids, mode, resamples),
+        published=published | {"samples": bootstrap_means(tally.values(f"marginals {mode}"), resamples)},
+        tasks=_task_table(decoded[DEFAULT], windows, dataset),
+        positions=_position_table(decoded[DEFAULT], ids, resamples),
+        smoothing=trained.transitions.smoothing,
+        notes=(*data.notes, *_check_data(trained, data, dataset)),
+    )
+
+
+def _without_number(settings: SampleSettings) -> dict[str, float]:
+    return {name: value for name, value in asdict(settings).items() if name != "num_samples"}
+
+
+def _random_plans(action_ids: Tensor, num_actions: int) -> Tensor:
+    return torch.randint(num_actions, action_ids.shape, generator=torch.Generator().manual_seed(0))
+
+
+def _plan_values(plans: Tensor, references: Tensor) -> dict[str, Tensor]:
+    return {
+        "success_rate": successes(plans, references),
+        "mean_accuracy": accuracies(plans, references),
+        "mean_iou": ious(plans, references),
+    }
+
+
+def _truth_scores(tally: Tally, ids: Tensor, mode: str, resamples: Resamples) -> dict[str, object]:
+    """KL and NLL against the known distribution, and how its most probable plan would score: no planner does better."""
+    if tally.truth is None:
+        raise AssertionError("asked for scores against a truth that is not there")
+    modes = {
+        name: bootstrap_means({m: v for m, v in tally.values(f"truth {name}").items() if m in ("kl", "nll")}, resamples)
+        for name in MODES
+    }
+    exact = bootstrap_means(tally.values("truth exact"), resamples)
+    ceiling = score_decoded(_most_probable(tally.truth), ids, resamples)
+    return {**modes[mode], **exact, "modes": modes, "ceiling": ceiling}
+
+
+def _most_probable(truth: ReferencePlans) -> Tensor:
+    """The most probable plan of every window, (N, T); ties to the first."""
+    best = [
+        int(first) + int(truth.probabilities[first:last].argmax())
+        for first, last in zip(truth.first[:-1], truth.first[1:], strict=True)
+    ]
+    return truth.plans[torch.tensor(best)[truth.group]]
+
+
+def _task_table(plans: Tensor, windows: WindowTensors, dataset: Dataset) -> list[dict[str, object]]:
+    task_of = {video.id: video.task for video in dataset.videos}
+    rows_of: dict[str, list[int]] = {}
+    for row, window in enumerate(windows.windows):
+        rows_of.setdefault(task_of[window.video], []).append(row)
+    table = []
+    for task, rows in sorted(rows_of.items()):
+        chosen = torch.tensor(rows)
+        resamples = draw_resamples([windows.windows[row].video for row in rows])
+        scores = score_decoded(plans[chosen], windows.action_ids[chosen], resamples)
+        table.append({"task": task, "num_windows": len(rows), **scores})
+    return table
+
+
+def _position_table(plans: Tensor, ids: Tensor, resamples: Resamples) -> list[dict[str, object]]:
+    hits = (plans == ids).unbind(dim=1)
+    return [
+        {"position": number, **bootstrap_means({"accuracy": column}, resamples)}
+        for number, column in enumerate(hits, start=1)
+    ]

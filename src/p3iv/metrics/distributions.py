@@ -1,0 +1,118 @@
+"""Scores of sampled plans, or of a model that knows every plan's probability, against the right plans of a window.
+
+P are the probabilities of the right plans (`ReferencePlans`), Q the shares of the samples, and
+
+    Q~ = 0.99 Q + 0.01 uniform over all A^T plans,
+
+so that a right plan that was never drawn costs much, but not infinitely much. The paper defines neither the smoothing
+nor the logarithm; we settled on these and on nats.
+
+The released code departs from the paper: its KL compares a tensor with itself, and its NLL asks how probable the
+samples are under the references. PDPP and SCHEMA compare single positions instead (`published.marginal_divergences`).
+In all three, mode recall counts a right plan as often as it occurs in the test set, where the paper says unique plans.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from p3iv.metrics.marginals import sampled_actions
+from p3iv.metrics.references import ReferencePlans, match_plans
+from p3iv.plans import PlanCounts
+
+SMOOTHING = 0.01
+
+
+@dataclass(frozen=True)
+class Divergences:
+    """Of every window, in nats."""
+
+    kl: Tensor  # (N,) float64: sum of P log(P / Q~)
+    nll: Tensor  # (N,) float64: -sum of P log Q~
+
+
+@dataclass(frozen=True)
+class DistributionValues:
+    """Of every window: (N,) float64 each."""
+
+    kl: Tensor  # nats
+    nll: Tensor  # nats
+    mode_precision: Tensor  # share of the samples that are right plans
+    mode_recall: Tensor  # share of the right plans that were drawn
+    cosine_distance: Tensor  # between two of the samples, on average; nan where there is only one
+    distinct_plans: Tensor  # among the samples
+
+
+def distribution_values(samples: PlanCounts, references: ReferencePlans, num_actions: int) -> DistributionValues:
+    """Compare the samples of every window with its right plans."""
+    row = match_plans(samples, references)  # (U,)
+    right = row >= 0
+    window, counts, totals = samples.window[right], samples.counts[right].double(), samples.totals.double()
+    divergences = _sampled_divergences(window, counts / totals[window], row[right], references, num_actions)
+    return DistributionValues(
+        kl=divergences.kl,
+        nll=divergences.nll,
+        mode_precision=_add_up(window, counts, len(samples)) / totals,
+        mode_recall=_add_up(window, torch.ones_like(counts), len(samples)) / references.num_plans,
+        cosine_distance=cosine_distances(samples, num_actions),
+        distinct_plans=samples.first.diff().double(),
+    )
+
+
+def exact_divergences(log_probabilities: Tensor, references: ReferencePlans, num_actions: int) -> Divergences:
+    """The same KL and NLL for a model that knows the probability of any plan, such as a chain.
+
+    Args:
+        log_probabilities: (E,) of the plans `references.plans[rows]` in `windows`, where `references.pairs` are
+            (windows, rows); -inf where impossible.
+        references: the right plans.
+        num_actions: A.
+    """
+    window, row = references.pairs
+    log_smoothed = _smoothed(log_probabilities.double(), references.horizon, num_actions)
+    return _divergences(-_add_up(window, references.probabilities[row] * log_smoothed, len(references)), references)
+
+
+def cosine_distances(samples: PlanCounts, num_actions: int) -> Tensor:
+    """Mean over pairs of samples of 1 - (matching positions) / T: (N,), nan where a window has one sample.
+
+    That is the cosine distance of plans written as T one-hot rows. An action that stands n times at a position makes
+    n (n - 1) / 2 matching pairs there, so the K (K - 1) / 2 pairs need not be gone through.
+
+    >>> samples = PlanCounts(torch.tensor([[1, 2], [1, 3]]), torch.tensor([2, 1]), torch.tensor([0, 2]))
+    >>> cosine_distances(samples, num_actions=4)  # [1 2] [1 2] [1 3]: 0, 1/2 and 1/2
+    tensor([0.3333], dtype=torch.float64)
+    """
+    matching = torch.empty(len(samples), dtype=torch.float64)
+    for windows, counts in sampled_actions(samples, num_actions):
+        matching[windows] = (counts * (counts - 1)).sum(dim=(1, 2))
+    totals = samples.totals.double()
+    pairs = totals * (totals - 1)
+    return torch.where(pairs > 0, 1 - matching / (samples.plans.shape[1] * pairs), torch.nan)
+
+
+def _sampled_divergences(
+    window: Tensor, shares: Tensor, row: Tensor, references: ReferencePlans, num_actions: int
+) -> Divergences:
+    """Divergences from the right plans that were drawn; all others have the probability of one never drawn."""
+    never = _smoothed(torch.tensor(-torch.inf), references.horizon, num_actions)
+    gain = _smoothed(shares.log(), references.horizon, num_actions) - never
+    return _divergences(-never - _add_up(window, references.probabilities[row] * gain, len(references)), references)
+
+
+def _smoothed(log_probabilities: Tensor, horizon: int, num_actions: int) -> Tensor:
+    """Logarithm of Q~, in log space because A^T may be beyond any float."""
+    log_uniform = torch.tensor(math.log(SMOOTHING) - horizon * math.log(num_actions), dtype=torch.float64)
+    return torch.logaddexp(math.log1p(-SMOOTHING) + log_probabilities.double(), log_uniform)
+
+
+def _divergences(nll: Tensor, references: ReferencePlans) -> Divergences:
+    return Divergences(kl=(nll - references.entropies).clamp_min(0), nll=nll)  # below 0 by rounding alone
+
+
+def _add_up(window: Tensor, values: Tensor, num_windows: int) -> Tensor:
+    return torch.zeros(num_windows, dtype=torch.float64).index_add(0, window, values)

@@ -1,0 +1,136 @@
+"""The plans that would have been right: those of the windows that start and end alike, or a known distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from p3iv.errors import PlanError
+from p3iv.plans import Plan, PlanCounts
+
+_LARGEST_KEY = 2**62
+
+
+@dataclass(frozen=True)
+class ReferencePlans:
+    """The distinct right plans of every window with their probabilities; windows of one group share them.
+
+    Windows [1 2 4] [1 3 4] [1 2 4] [5 5 6] have two groups, those from 1 to 4 and the one from 5 to 6:
+
+        plans          [1 2 4] [1 3 4] [5 5 6]
+        probabilities     2/3     1/3     1
+        first          [0, 2, 3]
+        group          [0, 0, 0, 1]
+    """
+
+    plans: Tensor  # (R, T) int64
+    probabilities: Tensor  # (R,) float64: those of one group are above 0 and sum to 1
+    first: Tensor  # (G + 1,) int64: rows first[g] to first[g + 1] are those of group g
+    group: Tensor  # (N,) int64: the group of every window
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @property
+    def horizon(self) -> int:
+        return self.plans.shape[1]
+
+    @cached_property
+    def group_of_row(self) -> Tensor:
+        """(R,)."""
+        return torch.repeat_interleave(torch.arange(len(self.first) - 1), self.first.diff())
+
+    @cached_property
+    def num_plans(self) -> Tensor:
+        """How many right plans every window has: (N,)."""
+        return self.first.diff()[self.group]
+
+    @cached_property
+    def entropies(self) -> Tensor:
+        """In nats, of every window: (N,)."""
+        terms = -torch.xlogy(self.probabilities, self.probabilities)
+        return torch.zeros(len(self.first) - 1, dtype=torch.float64).index_add(0, self.group_of_row, terms)[self.group]
+
+    @cached_property
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """Every window with every one of its plans: windows (E,) and rows (E,), window by window.
+
+        A model that knows the probability of any plan is asked for those of `plans[rows]` in `windows`.
+        """
+        windows = torch.repeat_interleave(torch.arange(len(self)), self.num_plans)
+        before = torch.repeat_interleave(self.num_plans.cumsum(0) - self.num_plans, self.num_plans)
+        return windows, torch.arange(len(windows)) - before + self.first[self.group[windows]]
+
+
+def references_of(action_ids: Tensor) -> ReferencePlans:
+    """The plans of a set of windows (N, T): each is right wherever a window has its first and its last action."""
+    group = torch.unique(action_ids[:, [0, -1]], dim=0, return_inverse=True)[1]  # (N,)
+    rows, counts = torch.unique(torch.cat((group[:, None], action_ids), dim=1), dim=0, return_counts=True)
+    sizes = torch.bincount(group).double()  # (G,)
+    return ReferencePlans(
+        plans=rows[:, 1:].contiguous(),
+        probabilities=counts.double() / sizes[rows[:, 0]],
+        first=_first_rows(torch.bincount(rows[:, 0])),
+        group=group,
+    )
+
+
+def known_references(windows: Sequence[Sequence[tuple[Plan, float]]]) -> ReferencePlans:
+    """The true plan distribution of every window, as lists of (plan, probability).
+
+    Raises:
+        PlanError: for a window whose plans are not a distribution, or plans of different lengths.
+    """
+    listed = [[(plan, probability) for plan, probability in window if probability != 0] for window in windows]
+    if len({len(plan) for window in listed for plan, _ in window}) != 1:
+        raise PlanError("Reference plans need at least one plan, and all of one length.")
+    for number, window in enumerate(listed):
+        total = sum(probability for _, probability in window)
+        if any(not probability > 0 for _, probability in window) or not abs(total - 1) < 1e-6:
+            raise PlanError(f"The probabilities of the reference plans of window {number} sum to {total}, not to 1.")
+        if len({tuple(plan) for plan, _ in window}) != len(window):
+            raise PlanError(f"The reference plans of window {number} name the same plan twice.")
+    probabilities = [torch.tensor([probability for _, probability in window], dtype=torch.float64) for window in listed]
+    return ReferencePlans(
+        plans=torch.tensor([plan for window in listed for plan, _ in window], dtype=torch.int64),
+        probabilities=torch.cat([values / values.sum() for values in probabilities]),
+        first=_first_rows(torch.tensor([len(window) for window in listed])),
+        group=torch.arange(len(listed)),
+    )
+
+
+def match_plans(samples: PlanCounts, references: ReferencePlans) -> Tensor:
+    """The row of `references` that holds each sampled plan of a window, -1 where it is none of them: (U,).
+
+    Plans are compared as numbers whose digits are the group and the actions. Where one number cannot hold a plan
+    (778 actions, 9 steps), its prefix is replaced by the rank that it has among the prefixes of the references.
+    """
+    size = 1 + max(int(plans.max()) if len(plans) else 0 for plans in (samples.plans, references.plans))
+    known, asked = references.group_of_row, references.group[samples.window]
+    bound = len(references.first)  # above every key
+    for position in range(references.horizon):
+        if bound * size > _LARGEST_KEY:
+            table, known = torch.unique(known, return_inverse=True)
+            asked = _rank(table, asked)
+            bound = len(table) + 1
+        known = known * size + references.plans[:, position]
+        asked = asked * size + samples.plans[:, position]
+        bound *= size
+    table, row = known.sort()
+    place = _rank(table, asked)
+    return torch.cat((row, row.new_tensor([-1])))[place]
+
+
+def _rank(table: Tensor, keys: Tensor) -> Tensor:
+    """Where the keys stand in a sorted table, its length where they do not."""
+    place = torch.searchsorted(table, keys)
+    missing = table[place.clamp_max(len(table) - 1)] != keys
+    return place.masked_fill_(missing, len(table))
+
+
+def _first_rows(sizes: Tensor) -> Tensor:
+    return torch.cat((sizes.new_zeros(1), sizes.cumsum(0)))

@@ -1,0 +1,173 @@
+"""Evaluation: its numbers are those of `p3iv score`, of the world's truth and of a literal loop."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import RunP3iv
+from p3iv.action_list import read_actions
+from p3iv.config import override, preset_config
+from p3iv.dataset import open_dataset
+from p3iv.errors import CheckpointError, ConfigError, DatasetError
+from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.evaluation.tally import Tally
+from p3iv.metrics import score_plans
+from p3iv.observations import load_planning_data
+from p3iv.predictions import read_predictions
+from p3iv.sampling import PlanSampler, SampleSettings
+from p3iv.scoring import score
+from p3iv.tabletop.make import make_tabletop
+from p3iv.training import TrainRequest, train
+from p3iv.training.checkpoint import BEST, load_planner
+
+SETTINGS = SampleSettings(num_samples=60)
+
+
+@pytest.fixture(scope="module")
+def run(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    config = override(preset_config("tiny"), {"optim.epochs": 12, "data.split": "release"})
+    train(TrainRequest(open_dataset(tabletop), folder, config))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(run: Path) -> dict[str, Any]:
+    evaluate(EvaluationRequest(run, settings=SETTINGS))
+    content: dict[str, Any] = json.loads((run / "evaluation.json").read_text())
+    return content
+
+
+def values(scores: dict[str, Any]) -> dict[str, float]:
+    return {name: leaf["value"] for name, leaf in scores.items()}
+
+
+def test_score_reads_the_predictions_back_to_the_same_numbers(run: Path, found: dict[str, Any]) -> None:
+    actions = read_actions(str(run / "actions.json"))
+    again = score(read_predictions(run / "predictions.jsonl", actions), actions.number).to_dict()
+    assert again["plans"] == found["decoders"]["viterbi"]
+    distribution = {name: leaf for name, leaf in found["distribution"].items() if not name.startswith("exact")}
+    assert again["distribution"] == distribution
+    assert again["published"] == found["published"]["viterbi"] | found["published"]["samples"]
+    assert (again["num_windows"], again["num_videos"]) == (found["num_windows"], found["num_videos"])
+
+
+def test_every_leaf_is_a_value_inside_its_interval(found: dict[str, Any]) -> None:
+    def leaves(node: Any) -> Any:
+        if isinstance(node, dict) and set(node) == {"value", "low", "high"}:
+            yield node
+        elif isinstance(node, dict):
+            yield from (leaf for inner in node.values() for leaf in leaves(inner))
+        elif isinstance(node, list):
+            yield from (leaf for inner in node for leaf in leaves(inner))
+
+    all_leaves = [leaf for leaf in leaves(found) if leaf["low"] is not None]
+    assert len(all_leaves) > 60
+    for leaf in all_leaves:
+        assert leaf["low"] - 1e-9 <= leaf["value"] <= leaf["high"] + 1e-9
+    assert {"viterbi", "viterbi_paper", "mode", "argmax"} <= set(found["decoders"])
+    assert {"kl", "nll", "mode_precision", "mode_recall", "cosine_distance"} <= set(found["distribution"])
+
+
+def test_decoders_score_as_their_plans_do(run: Path, found: dict[str, Any], tabletop: Path) -> None:
+    trained = load_planner(run / BEST)
+    windows = load_planning_data(open_dataset(tabletop), trained.header.config.data).test
+    tally = Tally(windows.action_ids, len(trained.header.names))
+    for part in torch.arange(len(windows)).split(17):  # another chunking than evaluate's
+        draws = PlanSampler(trained.planner, SETTINGS).draw(windows.start[part], windows.goal[part])
+        tally.add(draws, trained.transitions)
+    for name, plans in tally.decoded().items():
+        scores = score_plans(plans, windows.action_ids)
+        expected = {metric: getattr(scores, metric) for metric in ("success_rate", "mean_accuracy", "mean_iou")}
+        assert values(found["decoders"][name]) == pytest.approx(expected)
+    for mode in ("argmax", "categorical", "chain"):
+        means = {name: value.mean().item() for name, value in tally.values(mode).items()}
+        assert values(found["modes"][mode]) == pytest.approx(means)
+
+
+def test_the_truth_is_the_worlds_own(found: dict[str, Any], tabletop: Path) -> None:
+    dataset = open_dataset(tabletop)
+    data = load_planning_data(dataset, override(preset_config("tiny"), {"data.split": "release"}).data)
+    best = {(t.video, t.first_step, t.horizon): max(t.plans, key=lambda p: p[1])[0] for t in dataset.read_truth()}
+    ceiling = torch.tensor([best[w.video, w.first_step, 3] for w in data.test.windows])
+    expected = score_plans(ceiling, data.test.action_ids).success_rate
+    assert found["truth"]["ceiling"]["success_rate"]["value"] == pytest.approx(expected)
+    for mode in ("argmax", "categorical", "chain"):
+        kl, nll = (found["truth"]["modes"][mode][name]["value"] for name in ("kl", "nll"))
+        assert 0 <= kl <= nll
+
+
+def test_tables_by_task_and_position_add_up(found: dict[str, Any]) -> None:
+    assert sum(row["num_windows"] for row in found["tasks"]) == found["num_windows"]
+    total = sum(row["num_windows"] * row["mean_accuracy"]["value"] for row in found["tasks"])
+    mean = found["decoders"]["viterbi"]["mean_accuracy"]["value"]
+    assert total / found["num_windows"] == pytest.approx(mean)
+    assert sum(row["accuracy"]["value"] for row in found["positions"]) / 3 == pytest.approx(mean)
+
+
+def test_evaluating_again_gives_the_same_files(run: Path, found: dict[str, Any], tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    evaluate(EvaluationRequest(tmp_path / "run", settings=SETTINGS))
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == found
+    assert (tmp_path / "run" / "predictions.jsonl").read_bytes() == (run / "predictions.jsonl").read_bytes()
+
+
+def test_another_side_has_files_of_its_own(run: Path, found: dict[str, Any], tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    evaluate(EvaluationRequest(tmp_path / "run", split="val", settings=SampleSettings(20)))
+    assert json.loads((tmp_path / "run" / "evaluation_val.json").read_text())["split"] == "val"
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == found
+
+
+def test_a_dataset_that_moved_is_named_or_asked_for(run: Path, tabletop: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(run, moved)
+    environment = json.loads((moved / "environment.json").read_text())
+    (moved / "environment.json").write_text(json.dumps(environment | {"dataset": str(tmp_path / "gone")}))
+    with pytest.raises(DatasetError, match="Pass --data DIR"):
+        evaluate(EvaluationRequest(moved, settings=SETTINGS))
+    again = evaluate(EvaluationRequest(moved, data=tabletop, settings=SampleSettings(10)))
+    assert not any("not what the planner was trained on" in note for note in again.notes)
+
+
+def test_other_data_is_noted(run: Path, tmp_path: Path) -> None:
+    make_tabletop(tmp_path / "other", num_videos=40, seed=5, render=False)
+    notes: list[str] = []
+    settings = SampleSettings(5)
+    evaluate(EvaluationRequest(run, tmp_path / "other", split="val", settings=settings, on_note=notes.append))
+    assert any("not what the planner was trained on" in note for note in notes)
+
+
+def test_data_with_another_vocabulary_is_refused(run: Path, tabletop: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tabletop, other)
+    table = dict(np.load(other / "language.npz"))
+    np.savez(other / "language.npz", **{name: column[::-1] for name, column in table.items()})
+    with pytest.raises(DatasetError, match="another vocabulary"):
+        evaluate(EvaluationRequest(run, data=other, settings=SETTINGS))
+
+
+def test_mistakes_get_a_sentence(tmp_path: Path, run: Path, p3iv: RunP3iv) -> None:
+    with pytest.raises(CheckpointError, match="Train first"):
+        evaluate(EvaluationRequest(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="argmax, categorical, chain"):
+        EvaluationRequest(run, mode="best")
+    done = p3iv("evaluate", run, "--samples", "0")
+    assert done.returncode == 1
+    assert "samples=0" in done.stderr
+
+
+def test_the_command_prints_tables_or_json(run: Path, p3iv: RunP3iv) -> None:
+    done = p3iv("evaluate", run, "--samples", "20", "--split", "val")
+    assert done.returncode == 0, done.stderr
+    assert "viterbi, the paper's" in done.stdout
+    done = p3iv("evaluate", run, "--samples", "20", "--split", "val", "--json", "--input-noise", "1.0")
+    content = json.loads(done.stdout)
+    assert content["samples"] == {"number": 20, "mode": "argmax", "seed": 0, "input_noise": 1.0, "dropout": 0.0}

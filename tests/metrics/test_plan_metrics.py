@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import doctest
+from types import ModuleType
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p3iv.metrics import accuracies, bitwise_ious, distributions, ious, plans, published, score_plans, successes
+
+NUM_ACTIONS = 12
+pairs = st.integers(1, 5).flatmap(
+    lambda horizon: st.lists(
+        st.tuples(*[st.lists(st.integers(0, 4), min_size=horizon, max_size=horizon)] * 2), min_size=1, max_size=8
+    )
+)
+
+
+@given(pairs)
+def test_scores_equal_their_definitions_written_with_sets(plans: list[tuple[list[int], list[int]]]) -> None:
+    predictions, references = torch.tensor([p for p, _ in plans]), torch.tensor([r for _, r in plans])
+    scores = score_plans(predictions, references)
+    count, horizon = len(plans), len(plans[0][0])
+    assert abs(scores.success_rate - sum(p == r for p, r in plans) / count) < 1e-12
+    right = [sum(a == b for a, b in zip(p, r, strict=True)) / horizon for p, r in plans]
+    assert accuracies(predictions, references).tolist() == pytest.approx(right, abs=1e-12)
+    assert abs(scores.mean_accuracy - sum(right) / count) < 1e-12
+    iou = sum(len(set(p) & set(r)) / len(set(p) | set(r)) for p, r in plans) / count
+    assert abs(scores.mean_iou - iou) < 1e-12
+
+
+@settings(max_examples=40)
+@given(pairs, st.permutations(range(NUM_ACTIONS)))
+def test_other_numbers_for_the_same_actions_change_nothing(
+    plans: list[tuple[list[int], list[int]]], number: list[int]
+) -> None:
+    predictions, references = torch.tensor([p for p, _ in plans]), torch.tensor([r for _, r in plans])
+    renumber = torch.tensor(number)
+    for metric in (successes, accuracies, ious):
+        assert torch.equal(metric(renumber[predictions], renumber[references]), metric(predictions, references))
+
+
+def test_other_numbers_for_the_same_actions_change_the_bitwise_iou() -> None:
+    prediction, reference = torch.tensor([[0, 1, 2]]), torch.tensor([[4, 1, 3]])
+    renumber = torch.arange(NUM_ACTIONS).flip(0)
+    before, after = bitwise_ious(prediction, reference), bitwise_ious(renumber[prediction], renumber[reference])
+    assert abs(before - after).item() > 0.1
+
+
+@pytest.mark.parametrize("module", [plans, published, distributions])
+def test_the_cases_computed_by_hand_in_the_docstrings(module: ModuleType) -> None:
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
