@@ -71,6 +71,7 @@ class OptimConfig:
     batch_size: int = 32
     learning_rate: float = 7e-4
     critic_learning_rate: float = 1e-5  # at equal rates the critic wins within 3 epochs
+    epsilon: float = 1e-8  # Adam's; at 1e-5 it no longer blows rounding errors up, see the README on processes
     decay: float = 0.65
     decay_every: int = 40
     precision: str = "float32"  # or `float64`, to compare runs; or `mixed`, on cuda only
@@ -79,7 +80,7 @@ class OptimConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every"):
             _require(getattr(self, name) >= 1, self, name, "at least 1")
-        for name in ("learning_rate", "critic_learning_rate"):
+        for name in ("learning_rate", "critic_learning_rate", "epsilon"):
             _require(0 < getattr(self, name) < math.inf, self, name, "above 0")
         _require(0 < self.decay <= 1, self, "decay", "above 0, at most 1")
         _require(self.precision in ("float32", "float64", "mixed"), self, "precision", "float32, float64 or mixed")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from p3iv.config import DataConfig
@@ -17,6 +18,12 @@ from p3iv.errors import DatasetError
 from p3iv.types import SIDES, Side, Window, listed
 
 AROUND = (-1, 0, 1)  # rows around a moment; their mean, or the three side by side, is the observation
+
+
+def rows_around(place: float, num_rows: int) -> NDArray[np.int64]:
+    """The rows that show a moment of a video, (3,); at its ends the last one counts twice."""
+    near: NDArray[np.int64] = np.clip(int(place) + np.array(AROUND), 0, num_rows - 1)
+    return near
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,9 @@ class PlanningData:
     val_sequences: Sequences
     notes: tuple[str, ...]
     fingerprint: str  # of features, language and windows: two data of one fingerprint train the same planner
+
+    def side(self, name: Side) -> WindowTensors:
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
 
 
 def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool = False) -> PlanningData:
@@ -82,6 +92,14 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
     )
 
 
+def observe_moments(dataset: Dataset, moments: Sequence[tuple[str, float]], observation: str) -> Tensor:
+    """What is seen at moments (video, second) of a dataset's own videos: (N, F), or (N, 3F) side by side."""
+    reader = _Reader(dataset, observation)
+    for video, second in moments:
+        reader.check_moment(video, second)
+    return reader.observe(moments)
+
+
 def _fingerprint(dataset: Dataset, windows: Mapping[Side, Sequence[Window]]) -> str:
     digest = hashlib.sha256(dataset.features.fingerprint.encode() if dataset.features else b"")
     digest.update(b"" if dataset.language is None else np.ascontiguousarray(dataset.language).tobytes())
@@ -96,10 +114,19 @@ class _Reader:
     def __init__(self, dataset: Dataset, observation: str) -> None:
         if dataset.features is None:
             raise DatasetError(f"{dataset.folder} has no features.")
+        self._folder = dataset.folder
         self._store = dataset.features
         self._per_second = dataset.card.features_per_second
         self._concat = observation == "concat"
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
+
+    def check_moment(self, video: str, second: float) -> None:
+        """Refuse a moment that nothing was seen of."""
+        if video not in self._store:
+            raise DatasetError(f"{self._folder} has no features of a video {video!r}.")
+        length = self._store.num_rows(video) / self._per_second
+        if not 0 <= second <= length:
+            raise DatasetError(f"{video}@{second:g}, but the features of this video end at {length:g} seconds.")
 
     def has_seen(self, window: Window) -> bool:
         return window.start_s is not None and window.goal_s is not None and window.video in self._store
@@ -109,8 +136,8 @@ class _Reader:
         goals = [(w.video, w.goal_s or 0.0) for w in windows]
         result = WindowTensors(
             windows=tuple(windows),
-            start=self._observe(starts),
-            goal=self._observe(goals),
+            start=self.observe(starts),
+            goal=self.observe(goals),
             action_ids=torch.tensor([w.action_ids for w in windows], dtype=torch.int64),
         )
         if not with_steps:
@@ -121,15 +148,14 @@ class _Reader:
             for w in windows
             for step in range(w.first_step, w.first_step + horizon)
         ]
-        return replace(result, steps=self._observe(moments).unflatten(0, (len(windows), horizon)))
+        return replace(result, steps=self.observe(moments).unflatten(0, (len(windows), horizon)))
 
-    def _observe(self, moments: Sequence[tuple[str, float]]) -> Tensor:
+    def observe(self, moments: Sequence[tuple[str, float]]) -> Tensor:
         """The rows around each moment, clipped to the video: (N, F), or (N, 3F) side by side."""
         width = self._store.width * (len(AROUND) if self._concat else 1)
         observed = np.empty((len(moments), width), dtype=np.float32)
         for number, (video, second) in enumerate(moments):
-            rows = self._store.rows(video)
-            near = np.clip(int(second * self._per_second) + np.array(AROUND), 0, len(rows) - 1)
-            seen = rows[near].astype(np.float32)
+            near = rows_around(second * self._per_second, self._store.num_rows(video))
+            seen = self._store.rows_at(video, near).astype(np.float32)
             observed[number] = seen.reshape(-1) if self._concat else seen.mean(axis=0)
         return torch.from_numpy(observed)

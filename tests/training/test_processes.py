@@ -1,7 +1,8 @@
 """Two processes with the same global batch and seed see the same losses as one.
 
-In float64, because float32 cannot tell: there, moving the first parameters by one part in ten million moves the losses
-of one and the same process by more than 1e-3 within 50 steps.
+To 1e-7 in float64. In float32 to 1e-4, with a larger epsilon: with Adam's usual one, moving the first parameters by one
+part in ten million moves the losses of one and the same process by more than 1e-3 within 50 steps, because the first
+updates are gradients divided by their own size, however small that is.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from p3iv.training import TrainRequest, train
 
 torch.set_num_threads(1)
 dataset, run, kind = open_dataset(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]
-settings = {"optim.epochs": 3, "optim.batch_size": 8, "optim.precision": "float64", "optim.max_cpu_s": 1000.0}
+settings = {"optim.epochs": 3, "optim.batch_size": 8, "optim.max_cpu_s": 1000.0}
 settings |= {"model.dropout": 0.0, "data.split": "release", "loss.latents": 6}
+settings |= {"optim.epsilon": 1e-5, "optim.batch_size": 32, "optim.epochs": 10} if kind == "float32" else {"optim.precision": "float64"}
 config = override(preset_config("p3iv"), settings)
 if kind == "odd":  # a last batch of one window leaves the second process without any
     size = len(load_planning_data(dataset, config.data).train) - 1
@@ -53,16 +55,17 @@ def run_driver(tmp_path: Path, tabletop: Path, name: str, kind: str, *, processe
     return [json.loads((tmp_path / f"{name}-{rank}.json").read_text()) for rank in range(processes)]
 
 
-def test_two_processes_see_the_losses_of_one(tabletop: Path, tmp_path: Path) -> None:
-    (alone,) = run_driver(tmp_path, tabletop, "one", "even", processes=1)
-    shared = run_driver(tmp_path, tabletop, "two", "even", processes=2)
+@pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-7), ("float32", 1e-4)])
+def test_two_processes_see_the_losses_of_one(tabletop: Path, tmp_path: Path, precision: str, tolerance: float) -> None:
+    (alone,) = run_driver(tmp_path, tabletop, "one", precision, processes=1)
+    shared = run_driver(tmp_path, tabletop, "two", precision, processes=2)
     assert len(alone) >= 50
     for number in range(50):
         if alone[number].pop("last"):
             continue  # its windows are not dealt out evenly; what it changed is seen in the steps after it
         for term, value in alone[number].items():
             mean = sum(steps[number][term] for steps in shared) / 2
-            assert mean == pytest.approx(value, abs=1e-7), (number, term)
+            assert mean == pytest.approx(value, rel=tolerance, abs=tolerance), (number, term)
     folders = sorted(path.name for path in tmp_path.iterdir())
     assert folders == ["driver.py", "one", "one-0.json", "two", "two-0.json", "two-1.json"]
 

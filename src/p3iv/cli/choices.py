@@ -13,3 +13,15 @@ class WindowKind(StrEnum):
 class Protocol(StrEnum):
     one = "1"
     two = "2"
+
+
+class SideName(StrEnum):
+    train = "train"
+    val = "val"
+    test = "test"
+
+
+class ModeName(StrEnum):
+    argmax = "argmax"
+    categorical = "categorical"
+    chain = "chain"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.cli.choices import ModeName, SideName
 from p3iv.cli.console import err, out, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from p3iv.metrics import Interval
 
 EXAMPLE = "Example: p3iv evaluate runs/first --samples 1500"
-
-
-class SideName(StrEnum):
-    train = "train"
-    val = "val"
-    test = "test"
-
-
-class ModeName(StrEnum):
-    argmax = "argmax"
-    categorical = "categorical"
-    chain = "chain"
 
 
 def evaluate_command(

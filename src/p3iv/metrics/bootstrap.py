@@ -103,23 +103,23 @@ def bootstrap_macro_precision(predictions: Tensor, references: Tensor, resamples
     actions, ids = torch.unique(torch.stack((predictions, references)), return_inverse=True)  # (2, N, T)
     total, number = (torch.zeros(len(resamples.draws), dtype=torch.float64) for _ in range(2))
     for start in range(0, len(actions), _CLASSES):
-        hits, predicted, occurring = _class_counts(ids - start, resamples)
+        hits, predicted, occurring = _class_counts(ids - start, min(_CLASSES, len(actions) - start), resamples)
         total += (hits / predicted.clamp_min(1)).sum(dim=1)
         number += (occurring > 0).sum(dim=1)
     scores = total / number
-    interval = _interval(value, scores - scores.mean() + value, resamples.draws.shape[1])
-    return Interval(value, _within(interval.low), _within(interval.high))
+    return _interval(value, (scores - scores.mean() + value).clamp(0, 1), resamples.draws.shape[1])
 
 
-def _class_counts(ids: Tensor, resamples: Resamples) -> tuple[Tensor, ...]:
-    """Hits, predictions, and predictions and references, of the first actions in every resample: (B, C) each."""
-    predicted, referred = ids[0], ids[1]
+def _class_counts(ids: Tensor, num_actions: int, resamples: Resamples) -> tuple[Tensor, ...]:
+    """How often actions 0 to C - 1 are hit, predicted, and predicted or referred to, in every resample: (B, C) each."""
+    predicted, referred = ids
     cluster = resamples.cluster[:, None].expand_as(predicted)
     tables = []
-    for chosen, right in ((predicted, predicted == referred), (predicted, predicted >= 0), (referred, referred >= 0)):
-        here = right & (chosen >= 0) & (chosen < _CLASSES)
-        places = cluster[here] * _CLASSES + chosen[here]
-        tables.append(torch.bincount(places, minlength=resamples.draws.shape[1] * _CLASSES).view(-1, _CLASSES))
+    for chosen in (torch.where(predicted == referred, predicted, -1), predicted, referred):
+        here = (chosen >= 0) & (chosen < num_actions)
+        places = cluster[here] * num_actions + chosen[here]
+        counts = torch.bincount(places, minlength=resamples.draws.shape[1] * num_actions)
+        tables.append(counts.view(-1, num_actions))
     tables[2] += tables[1]
     return resamples.sums(torch.cat(tables, dim=1).double()).chunk(3, dim=1)
 
@@ -130,7 +130,3 @@ def _interval(value: float, scores: Tensor, num_clusters: int) -> Interval:
         return Interval(value, float("nan"), float("nan"))
     low, high = np.percentile(scores.numpy(), _PERCENTILES)
     return Interval(value, float(low), float(high))
-
-
-def _within(share: float) -> float:
-    return share if share != share else min(1.0, max(0.0, share))  # noqa: PLR0124 - nan stays nan

@@ -53,9 +53,10 @@ class P3ivLearner:
         self._cast = torch.autocast(device.type, torch.bfloat16, enabled=config.optim.precision == "mixed")
         self.critic = Critic(planner.shape.horizon, planner.config.width).to(device, dtype)
         fused = device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.Adam(planner.parameters(), lr=config.optim.learning_rate, fused=fused)
-        self.critic_optimizer = torch.optim.Adam(
-            self.critic.parameters(), lr=config.optim.critic_learning_rate, fused=fused
+        rates = config.optim.learning_rate, config.optim.critic_learning_rate
+        self.optimizer, self.critic_optimizer = (
+            torch.optim.Adam(module.parameters(), lr=rate, eps=config.optim.epsilon, fused=fused)
+            for module, rate in zip((planner, self.critic), rates, strict=True)
         )
         self._sync = sync
 

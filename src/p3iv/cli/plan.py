@@ -1,0 +1,64 @@
+"""`p3iv plan RUN --start A --goal B`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p3iv.cli.choices import ModeName
+from p3iv.cli.console import out
+
+if TYPE_CHECKING:
+    from p3iv.plans import PlanDistribution
+
+EXAMPLE = "Example: p3iv plan runs/first --start make_tea_0003@12.5 --goal make_tea_0003@71"
+
+
+def plan_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of `p3iv train`.")],
+    start: Annotated[str, typer.Option("--start", metavar="MOMENT", help="VIDEO@SECONDS, or a .npy of features.")],
+    goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help="VIDEO@SECONDS, or a .npy of features.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="The dataset folder, where it has moved.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", help="K, the number of plans to draw.")] = 1500,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed draws the same plans.")] = 0,
+    mode: Annotated[ModeName, typer.Option("--mode", help="How the plans are drawn.")] = ModeName.argmax,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many plans to print.")] = 5,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole distribution as JSON.")] = False,
+) -> None:
+    """Plan between two moments: the plan to follow, and the alternatives with their probabilities."""
+    import torch  # noqa: PLC0415 - takes a second to import
+
+    from p3iv.moments import is_file_moment, read_moment  # noqa: PLC0415
+    from p3iv.planner import Planner  # noqa: PLC0415
+    from p3iv.training.run_folder import dataset_of  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    planner = Planner.from_pretrained(run, device=device)
+    dataset = None if is_file_moment(start) and is_file_moment(goal) else dataset_of(run, data)
+    observation = planner.trained.header.config.data.observation
+    ends = (read_moment(text, dataset, observation) for text in (start, goal))
+    distribution = planner.plan(*ends, num_samples=samples, seed=seed, mode=mode.value)
+    if as_json:
+        typer.echo(distribution.to_json())
+    else:
+        show_plans(distribution, top)
+
+
+def show_plans(distribution: PlanDistribution, top: int) -> None:
+    """Print the plan to follow and the most frequent of those that were drawn."""
+    out.print(f"plan ({100 * distribution.decoded_probability:.0f} %):")
+    for number, step in enumerate(distribution.words(distribution.decoded), start=1):
+        out.print(f"  {number}. {step}", markup=False)
+    number = len(distribution.plans)
+    out.print(f"\n{number} distinct plan{'s' * (number > 1)} in {distribution.num_samples} draws:")
+    for steps, probability in distribution.top(top):
+        out.print(f"  {100 * probability:5.1f} %  {' -> '.join(steps)}", markup=False)
+    if number > top:
+        rest = 1 - sum(distribution.probabilities[:top])
+        out.print(f"  {100 * rest:5.1f} %  {number - top} more")

@@ -1,0 +1,91 @@
+"""The user's door: a trained planner, two moments, and the plausible plans between them.
+
+planner = Planner.from_pretrained("runs/first")
+distribution = planner.plan(start, goal)        # two observations, arrays of the features that it was trained on
+for steps, probability in distribution.top(3):
+    print(f"{probability:.0%}", " -> ".join(steps))
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from p3iv.decoding import DEFAULT, chain_of, decode
+from p3iv.errors import PlanError
+from p3iv.plans import PlanDistribution, count_plans, distribution_of
+from p3iv.sampling import PlanSampler, SampleSettings
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.device import choose_device
+
+
+class Planner:
+    """Plans for pairs of observations; the same seed gives a pair the same plans, alone or among others."""
+
+    def __init__(self, trained: TrainedPlanner) -> None:
+        self.trained = trained
+        self._sampler = lru_cache(maxsize=4)(lambda settings: PlanSampler(trained.planner, settings))
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path, *, device: str = "auto") -> Planner:
+        """Load a run folder of `p3iv train`, or a checkpoint file."""
+        path = Path(path)
+        return cls(load_planner(path if path.is_file() else path / BEST, device=str(choose_device(device))))
+
+    @property
+    def horizon(self) -> int:
+        return self.trained.header.shape.horizon
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The actions that plans are made of."""
+        return self.trained.header.names
+
+    def plan(
+        self, start: Any, goal: Any, *, num_samples: int = 1500, seed: int = 0, mode: str = "argmax"
+    ) -> PlanDistribution:
+        """The plans between two observations, each an array of (F,)."""
+        start, goal = self._pair("start", start)[None], self._pair("goal", goal)[None]
+        return self.plan_many(start, goal, num_samples=num_samples, seed=seed, mode=mode)[0]
+
+    def plan_many(
+        self, start: Any, goal: Any, *, num_samples: int = 1500, seed: int = 0, mode: str = "argmax"
+    ) -> list[PlanDistribution]:
+        """The plans of many pairs, (N, F) twice."""
+        starts, goals = list(start), list(goal)
+        if len(starts) != len(goals):
+            raise PlanError(f"{len(starts)} starts and {len(goals)} goals, but a plan leads from one to one.")
+        return [
+            self._plan_one(*pair, SampleSettings(num_samples, seed), mode) for pair in zip(starts, goals, strict=True)
+        ]
+
+    def _plan_one(self, start: Any, goal: Any, settings: SampleSettings, mode: str) -> PlanDistribution:
+        draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
+        transitions = self.trained.transitions
+        best = decode(draws, transitions)[DEFAULT]
+        log_probability = chain_of(draws, transitions).log_probability(best, torch.zeros(1, dtype=torch.int64))
+        return distribution_of(
+            count_plans(draws.plans(mode, transitions.row)),
+            0,
+            names=self.names,
+            decoded=best[0],
+            decoded_probability=min(1.0, float(log_probability.exp())),
+        )
+
+    def _pair(self, which: str, observation: Any) -> Tensor:
+        """An observation as a tensor (F,), checked."""
+        width = self.trained.header.shape.feature_width
+        array = torch.as_tensor(np.asarray(observation, dtype=np.float32))
+        if array.shape != (width,):
+            shape = tuple(array.shape)
+            raise PlanError(
+                f"The {which} has the shape {shape}, but this planner was trained on features of ({width},)."
+            )
+        if not array.isfinite().all():
+            raise PlanError(f"The {which} holds values that are not finite.")
+        return array

@@ -1,0 +1,96 @@
+"""The user's door gives the plans that evaluation counted, whatever else is asked for beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import RunP3iv
+from p3iv.config import override, preset_config
+from p3iv.dataset import open_dataset
+from p3iv.errors import DatasetError, PlanError
+from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.moments import read_moment
+from p3iv.observations import load_planning_data
+from p3iv.planner import Planner
+from p3iv.plans import PlanDistribution
+from p3iv.sampling import SampleSettings
+from p3iv.training import TrainRequest, train
+
+
+@pytest.fixture(scope="module")
+def run(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    config = override(preset_config("tiny"), {"optim.epochs": 8, "data.split": "release"})
+    train(TrainRequest(open_dataset(tabletop), folder, config))
+    return folder
+
+
+def test_api_command_and_evaluation_draw_the_same_plans(
+    run: Path, tabletop: Path, tmp_path: Path, p3iv: RunP3iv
+) -> None:
+    planner = Planner.from_pretrained(run)
+    data = load_planning_data(open_dataset(tabletop), planner.trained.header.config.data)
+    window = data.test.windows[3]
+    alone = planner.plan(data.test.start[3], data.test.goal[3], num_samples=200, seed=4)
+    together = planner.plan_many(data.test.start[:6], data.test.goal[:6], num_samples=200, seed=4)
+    assert together[3] == alone
+    ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]
+    done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], "--samples", "200", "--seed", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    assert PlanDistribution.from_json(done.stdout) == alone
+    for side in ("start", "goal"):
+        np.save(tmp_path / f"{side}.npy", getattr(data.test, side)[3].numpy())
+    files = ("--start", tmp_path / "start.npy", "--goal", tmp_path / "goal.npy")
+    done = p3iv("plan", run, *files, "--samples", "200", "--seed", "4", "--json")
+    assert PlanDistribution.from_json(done.stdout) == alone
+    evaluate(EvaluationRequest(run, settings=SampleSettings(200, seed=4)))
+    line = json.loads((run / "predictions.jsonl").read_text().splitlines()[3])
+    assert line["samples"] == [[list(alone.words(p)), n] for p, n in zip(alone.plans, alone.counts, strict=True)]
+    assert line["prediction"] == list(alone.words(alone.decoded))
+    assert line["probability"] == pytest.approx(alone.decoded_probability)
+
+
+def test_the_command_speaks_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -> None:
+    data = load_planning_data(open_dataset(tabletop), Planner.from_pretrained(run).trained.header.config.data)
+    window = data.test.windows[0]
+    ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]
+    done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], "--samples", "50", "--mode", "chain", "--top", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("plan (")
+    assert "  3. " in done.stdout
+    assert "in 50 draws" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("nowhere@3", "no features of a video 'nowhere'"),
+        ("kitchen", "is no moment"),
+        ("x@-3", "is no moment"),
+        ("gone.npy", "is no file"),
+    ],
+)
+def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: str, message: str) -> None:
+    done = p3iv("plan", run, "--start", start, "--goal", start)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_a_moment_after_the_end_is_refused(tabletop: Path) -> None:
+    dataset = open_dataset(tabletop)
+    with pytest.raises(DatasetError, match="end at"):
+        read_moment(f"{dataset.videos[0].id}@100000", dataset, "mean")
+
+
+def test_observations_of_another_shape_are_refused(run: Path) -> None:
+    planner = Planner.from_pretrained(run)
+    width = planner.trained.header.shape.feature_width
+    for start in (np.zeros(width + 1), np.zeros((2, width)), np.full(width, np.nan)):
+        with pytest.raises(PlanError, match="start"):
+            planner.plan(start, np.zeros(width))
+    with pytest.raises(PlanError, match="one to one"):
+        planner.plan_many(np.zeros((2, width)), np.zeros((1, width)))
