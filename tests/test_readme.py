@@ -33,6 +33,8 @@ def readme_rename() -> dict[str, str]:
 
 
 def make_sources(folder: Path) -> None:
+    (block,) = re.findall(r"```jsonl\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (folder / "predictions.jsonl").write_text(block)
     with zipfile.ZipFile(folder / "crosstask_release.zip", "w") as release:
         steps = ",".join(readme_rename().values())
         release.writestr("crosstask_release/tasks_primary.txt", f"1\nMake Tea\nhttp://x\n3\n{steps}\n\n")

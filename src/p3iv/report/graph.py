@@ -1,0 +1,178 @@
+"""All sampled plans of one window as one graph: layers are positions, nodes are steps, edges are how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, permutations
+
+from p3iv.report.windows import Plan, WindowPlans
+
+LEAST_SHARE = 0.01  # of the samples: a step that fewer have at a position is not drawn
+LEAST_EDGE = 0.005  # of the samples: nor is one step after another that fewer have
+MOST_NODES = 5  # of a layer, the decoded and the reference step among them
+_SWEEPS = 4
+_LEAST_WEIGHT = 0.05  # of an edge in the layout
+
+Key = tuple[int, str | None]  # a layer (0 is the start, T + 1 the goal) and a step
+
+
+@dataclass(frozen=True)
+class Node:
+    """A step at a position, or the start or the goal."""
+
+    layer: int
+    step: str | None  # None: the start or the goal
+    count: int  # samples that have it there, be they drawn or not
+    row: int  # 0 on the decoded path
+    is_decoded: bool
+    is_reference: bool
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One step after another."""
+
+    source: Node
+    target: Node
+    count: int  # drawn samples
+    is_decoded: bool
+    is_reference: bool
+
+
+@dataclass(frozen=True)
+class PlanGraph:
+    """The merged plans; the counts of the edges between two layers sum to num_samples - num_pruned."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    num_samples: int  # K
+    num_pruned: int  # samples that pass through what is not drawn
+    num_pruned_plans: int  # distinct ones
+
+    @property
+    def horizon(self) -> int:
+        return max(node.layer for node in self.nodes) - 1
+
+    @property
+    def num_rows(self) -> int:
+        return 1 + max(node.row for node in self.nodes)
+
+
+def merge_plans(
+    window: WindowPlans,
+    *,
+    least_share: float = LEAST_SHARE,
+    least_edge: float = LEAST_EDGE,
+    most_nodes: int = MOST_NODES,
+) -> PlanGraph:
+    """Merge the samples of a window; its decoded plan and its reference are always there, drawn often or never."""
+    decoded, reference = _path(window.prediction), _path(window.reference)
+    drawn = _prune(window, least_share, least_edge, most_nodes)
+    edge_counts = Counter(dict.fromkeys((*pairwise(decoded), *pairwise(reference)), 0))
+    edge_counts.update(_count_pairs(drawn))
+    node_counts = _count_steps(window.samples)
+    nodes = {
+        key: Node(*key, node_counts[key], row=0, is_decoded=key in decoded, is_reference=key in reference)
+        for key in dict.fromkeys(key for pair in edge_counts for key in pair)
+    }
+    rows = _order_rows(nodes, edge_counts, window.num_samples)
+    nodes = {key: replace(node, row=rows[key]) for key, node in nodes.items()}
+    on_decoded, on_reference = set(pairwise(decoded)), set(pairwise(reference))
+    return PlanGraph(
+        nodes=tuple(sorted(nodes.values(), key=lambda node: (node.layer, node.row))),
+        edges=tuple(
+            Edge(nodes[pair[0]], nodes[pair[1]], count, pair in on_decoded, pair in on_reference)
+            for pair, count in sorted(edge_counts.items(), key=lambda item: _edge_order(nodes, item[0]))
+        ),
+        num_samples=window.num_samples,
+        num_pruned=window.num_samples - sum(count for _, count in drawn),
+        num_pruned_plans=len(window.samples) - len(drawn),
+    )
+
+
+def _path(plan: Plan) -> list[Key]:
+    return [(0, None), *enumerate(plan, start=1), (len(plan) + 1, None)]
+
+
+def _count_steps(samples: Iterable[tuple[Plan, int]]) -> Counter[Key]:
+    """How many samples have a step at a position."""
+    counts: Counter[Key] = Counter()
+    for plan, count in samples:
+        counts.update(dict.fromkeys(_path(plan), count))
+    return counts
+
+
+def _count_pairs(samples: Iterable[tuple[Plan, int]]) -> Counter[tuple[Key, Key]]:
+    """How many samples go on from one step at a position to another."""
+    counts: Counter[tuple[Key, Key]] = Counter()
+    for plan, count in samples:
+        counts.update(dict.fromkeys(pairwise(_path(plan)), count))
+    return counts
+
+
+def _prune(window: WindowPlans, least_share: float, least_edge: float, most_nodes: int) -> list[tuple[Plan, int]]:
+    """The samples without plans that have a rare step or a rare pair of steps, until what is left has none.
+
+    Steps and pairs of the decoded plan and of the reference are never rare.
+    """
+    always = [_path(window.prediction), _path(window.reference)]
+    drawn = list(window.samples)
+    while True:
+        steps, pairs = _count_steps(drawn), _count_pairs(drawn)
+        kept_steps = _frequent_steps(steps, {*always[0], *always[1]}, least_share * window.num_samples, most_nodes)
+        kept_pairs = {pair for pair, count in pairs.items() if count >= least_edge * window.num_samples}
+        kept_pairs.update(pairwise(always[0]), pairwise(always[1]))
+        left = [
+            (plan, count)
+            for plan, count in drawn
+            if kept_steps.issuperset(_path(plan)) and kept_pairs.issuperset(pairwise(_path(plan)))
+        ]
+        if len(left) == len(drawn):
+            return left
+        drawn = left
+
+
+def _frequent_steps(counts: Mapping[Key, int], always: set[Key], least: float, most_nodes: int) -> set[Key]:
+    """The steps that are always there, then the most frequent ones of each layer."""
+    chosen = set(always)
+    in_layer = Counter(layer for layer, _ in always)
+    for key, count in sorted(counts.items(), key=lambda item: (-item[1], item[0][0], item[0][1] or "")):
+        if key not in chosen and count >= least and in_layer[key[0]] < most_nodes:
+            chosen.add(key)
+            in_layer[key[0]] += 1
+    return chosen
+
+
+def _order_rows(nodes: Mapping[Key, Node], edges: Mapping[tuple[Key, Key], int], num_samples: int) -> dict[Key, int]:
+    """Rows of the nodes in their layers: the decoded path straight along row 0, the others where ribbons bend least.
+
+    Layer by layer, forth and back, the order is taken that minimises the sum over edges of weight x (rows between)^2.
+    Every edge weighs at least a twentieth of the samples, so that the reference is not bent because it is rare.
+    """
+    layers: dict[int, list[Key]] = {}
+    for key in sorted(nodes, key=lambda key: (key[0], not nodes[key].is_decoded, -nodes[key].count, key[1] or "")):
+        layers.setdefault(key[0], []).append(key)
+    rows = {key: row for keys in layers.values() for row, key in enumerate(keys)}
+    beside: dict[Key, list[tuple[Key, float]]] = {key: [] for key in nodes}
+    for (source, target), count in edges.items():
+        weight = max(count, _LEAST_WEIGHT * num_samples, 1.0)
+        beside[source].append((target, weight))
+        beside[target].append((source, weight))
+    for sweep in range(_SWEEPS):
+        for layer in sorted(layers, reverse=sweep % 2 == 1):
+            first, *others = layers[layer]  # one decoded step stands in every layer
+            orders = ((first, *order) for order in permutations(others))
+            best = min(orders, key=lambda order: _bending(order, beside, rows))
+            rows.update((key, row) for row, key in enumerate(best))
+    return rows
+
+
+def _bending(order: Sequence[Key], beside: Mapping[Key, list[tuple[Key, float]]], rows: Mapping[Key, int]) -> float:
+    return sum(weight * (row - rows[other]) ** 2 for row, key in enumerate(order) for other, weight in beside[key])
+
+
+def _edge_order(nodes: Mapping[Key, Node], edge: tuple[Key, Key]) -> tuple[int, int, int]:
+    source, target = (nodes[key] for key in edge)
+    return source.layer, source.row, target.row

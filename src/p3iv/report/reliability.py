@@ -1,0 +1,151 @@
+"""Do plans that are said to hold with probability p hold in a share p of the windows?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from p3iv.report.cells import percent
+from p3iv.report.markup import Markup, join, tag
+from p3iv.report.svg import Frame, drawing, line, polyline, text
+from p3iv.report.windows import WindowPlans
+
+NUM_BINS = 10
+_Z = 1.96  # of a 95 % interval
+_SIZE, _BARS = 224.0, 44.0  # of the diagram, and of the counts below it
+
+
+@dataclass
+class ReliabilityCounts:
+    """Probabilities in bins of equal width, counted as they come; a probability of 1 is in the last."""
+
+    num_plans: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
+    num_right: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
+    sum_probability: list[float] = field(default_factory=lambda: [0.0] * NUM_BINS)
+
+    def add(self, probability: float, *, is_right: bool) -> None:
+        """Count one plan that was given this probability."""
+        place = min(int(probability * NUM_BINS), NUM_BINS - 1)
+        self.num_plans[place] += 1
+        self.num_right[place] += is_right
+        self.sum_probability[place] += probability
+
+    @property
+    def total(self) -> int:
+        return sum(self.num_plans)
+
+    @property
+    def bins(self) -> list[Bin]:
+        """The bins that hold something."""
+        columns = zip(self.num_plans, self.num_right, self.sum_probability, strict=True)
+        return [
+            Bin(place, number, right / number, said / number)
+            for place, (number, right, said) in enumerate(columns)
+            if number
+        ]
+
+    @property
+    def calibration_error(self) -> float:
+        """The mean over plans of |said - observed| in their bins."""
+        return sum(bin_.num_plans * abs(bin_.said - bin_.observed) for bin_ in self.bins) / max(self.total, 1)
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One bin: what was said on average, and what came of it."""
+
+    place: int
+    num_plans: int
+    observed: float
+    said: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the observed share, as if windows were independent."""
+        n, share = self.num_plans, self.observed
+        middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+        half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+
+@dataclass
+class Reliability:
+    """Two questions: of the plan that was decoded, and of every plan that was drawn."""
+
+    decoded: ReliabilityCounts = field(default_factory=ReliabilityCounts)
+    drawn: ReliabilityCounts = field(default_factory=ReliabilityCounts)
+
+    def add(self, window: WindowPlans) -> None:
+        """Count the plans of one window."""
+        if window.probability is not None:
+            self.decoded.add(window.probability, is_right=window.is_right)
+        for plan, count in window.samples:
+            self.drawn.add(count / window.num_samples, is_right=plan == window.reference)
+
+
+def draw_reliability(counts: ReliabilityCounts, *, title: str, said: str) -> Markup:
+    """One diagram: observed share over said probability, and how many plans each bin holds."""
+    frame = Frame(44, 30, _SIZE, _SIZE, (0, 1), (0, 1))
+    below = Frame(frame.left, frame.bottom + 44, _SIZE, _BARS, (0, 1), (0, max(counts.num_plans, default=1)))
+    ticks = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    diagonal = line(frame.x(0), frame.y(0), frame.x(1), frame.y(1), class_="diagonal")
+    means = [(frame.x(bin_.said), frame.y(bin_.observed)) for bin_ in counts.bins]
+    label = f"{title}: calibration error {percent(counts.calibration_error)} %, {counts.total} plans"
+    return drawing(
+        frame.right + 12,
+        below.bottom + 18,
+        text(0, 12, title, class_="panel"),
+        frame.axes(ticks, ticks, x_label=said, show_x=_whole_percent, show_y=_whole_percent),
+        diagonal,
+        *(_whisker(frame, bin_) for bin_ in counts.bins),
+        polyline(means, class_="series"),
+        *(
+            tag("circle", _bin_title(bin_), cx=x, cy=y, r=3.6, class_="dot")
+            for bin_, (x, y) in zip(counts.bins, means, strict=True)
+        ),
+        _histogram(below, counts),
+        label=label,
+    )
+
+
+def _whisker(frame: Frame, bin_: Bin) -> Markup:
+    low, high = bin_.interval
+    x = frame.x(bin_.said)
+    return line(x, frame.y(low), x, frame.y(high), class_="whisker")
+
+
+def _histogram(frame: Frame, counts: ReliabilityCounts) -> Markup:
+    parts = []
+    for bin_ in counts.bins:
+        left, top = frame.x(bin_.place / NUM_BINS) + 1.5, frame.y(bin_.num_plans)
+        width = frame.width / NUM_BINS - 3
+        parts.append(tag("rect", x=left, y=top, width=width, height=frame.bottom - top, class_="bar"))
+        parts.append(text(left + width / 2, top - 3, _short(bin_.num_plans), anchor="middle", class_="tiny"))
+    base = line(frame.left, frame.bottom, frame.right, frame.bottom, class_="axis")
+    return join(
+        *parts,
+        base,
+        text(frame.left + frame.width / 2, frame.bottom + 13, "plans per bin", anchor="middle", class_="tick"),
+    )
+
+
+def _bin_title(bin_: Bin) -> Markup:
+    low, high = bin_.interval
+    return tag(
+        "title",
+        f"said {percent(bin_.said)} %, observed {percent(bin_.observed)} % ({percent(low)} to {percent(high)}), "
+        f"{bin_.num_plans} plans",
+    )
+
+
+def _whole_percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _short(number: int) -> str:
+    """At most four characters: 999, 12k, 1.2M."""
+    if number < 1000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1000:.1f}k" if number < 9950 else f"{number / 1000:.0f}k"
+    return f"{number / 1e6:.1f}M"

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p3iv.report.reliability import NUM_BINS, Reliability, ReliabilityCounts, draw_reliability
+from p3iv.report.windows import WindowPlans
+
+verdicts = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60)
+
+
+@given(verdicts)
+def test_bins_are_a_literal_count(plans: list[tuple[float, bool]]) -> None:
+    counts = ReliabilityCounts()
+    for probability, is_right in plans:
+        counts.add(probability, is_right=is_right)
+    assert counts.total == len(plans)
+    for bin_ in counts.bins:
+        low, high = bin_.place / NUM_BINS, (bin_.place + 1) / NUM_BINS
+        is_last = bin_.place == NUM_BINS - 1
+        here = [(p, right) for p, right in plans if int(p * NUM_BINS) == bin_.place or (is_last and p == 1)]
+        assert len(here) == bin_.num_plans
+        assert bin_.observed == pytest.approx(sum(right for _, right in here) / len(here))
+        assert bin_.said == pytest.approx(sum(p for p, _ in here) / len(here))
+        assert low - 1e-9 <= bin_.said <= high + 1e-9
+        assert bin_.interval[0] - 1e-9 <= bin_.observed <= bin_.interval[1] + 1e-9
+
+
+def test_calibration_error_is_zero_where_what_is_said_comes_true() -> None:
+    counts = ReliabilityCounts()
+    for number in range(100):
+        counts.add(0.25, is_right=number < 25)
+        counts.add(0.95, is_right=number < 95)
+    assert counts.calibration_error == pytest.approx(0)
+    counts.add(1.0, is_right=False)
+    assert counts.num_plans[-1] == 101
+    assert counts.calibration_error > 0
+
+
+def test_every_drawn_plan_is_counted_at_its_share() -> None:
+    samples = ((("a",), 70), (("b",), 30))
+    counts = Reliability()
+    counts.add(WindowPlans("v:0", "v", "t", None, None, ("a",), 0.95, ("b",), samples))
+    assert [(bin_.place, bin_.num_plans, bin_.observed) for bin_ in counts.drawn.bins] == [(3, 1, 1.0), (7, 1, 0.0)]
+    assert [(bin_.place, bin_.observed) for bin_ in counts.decoded.bins] == [(9, 0.0)]
+    assert "2 plans" in draw_reliability(counts.drawn, title="drawn", said="share")

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from clips import write_clip
+from p3iv.errors import ConfigError, DatasetError
+from p3iv.report import ReportError, write_report
+from p3iv.report.gallery import scan_predictions
+from report.runs import Line, change, leaf, make_run, prediction_line
+
+VOID = {"br", "img", "meta"}
+
+
+class Checker(HTMLParser):
+    """Collects tags and text, and stops at a tag that closes another one."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute stands twice in {tag}: {attrs}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def report_of(run: Path) -> tuple[str, Checker]:
+    write_report(run)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    return page, Checker(page)
+
+
+@pytest.mark.parametrize(("horizon", "num_actions", "num_tasks"), [(1, 3, 1), (3, 12, 5), (6, 778, 180), (10, 40, 30)])
+def test_pages_of_any_shape_are_sound(tmp_path: Path, horizon: int, num_actions: int, num_tasks: int) -> None:
+    run = make_run(tmp_path / "run", horizon=horizon, num_actions=num_actions, num_tasks=num_tasks)
+    page, checker = report_of(run)
+    names = [name for name, _ in checker.tags]
+    assert names.count("article") == 8
+    assert names[0] == "html"
+    assert checker.tags[0][1]["lang"] == "en"
+    assert "Table 1." in checker.text
+    assert f"task {num_tasks - 1}" in checker.text
+    assert len(page) < 2_000_000
+    for number in re.findall(r'(?:x|y|width|height|cx|cy|r|d|points)="([^"]*)"', page):
+        assert "nan" not in number
+        assert "inf" not in number
+
+
+def test_the_page_reaches_for_nothing_outside(tmp_path: Path) -> None:
+    page, checker = report_of(make_run(tmp_path / "run"))
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "url(" not in page
+    assert not {"script", "link", "iframe", "object", "form", "base"} & {name for name, _ in checker.tags}
+    policy = next(attrs["content"] for name, attrs in checker.tags if name == "meta" and "http-equiv" in attrs)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
+    assert str(tmp_path) not in page
+    assert all(attrs.get("aria-label") is not None for name, attrs in checker.tags if name == "svg")
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    names = [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=y>',
+        "</title></svg><b>",
+        "&lt;",
+        "\ud800\x00\u202e",
+        "ok",
+    ]
+    run = make_run(tmp_path / "run", names=names, data='<i>x</i> (<b onload="y">)', settings={"data.split": "<s>.json"})
+    line = prediction_line(0, names=names) | {"task": "<script>", "window": "<script>", "video": "<script>"}
+    with (run / "predictions.jsonl").open("a") as lines:
+        lines.write(json.dumps(line) + "\n")
+    change(
+        run,
+        num_windows=21,
+        notes=["<script>"],
+        tasks=[{"task": "<script>", "num_windows": 1, "success_rate": leaf(0.1)}],
+    )
+    change(run, decoders={"<script>": {"success_rate": leaf(0.1)}}, modes={"<script>": {"kl": leaf(0.3)}})
+    page, checker = report_of(run)
+    tags = {name for name, _ in checker.tags}
+    assert not {"script", "i", "s"} & tags
+    assert page.count("<img") == 0
+    assert not any(key.startswith("on") for _, attrs in checker.tags for key in attrs)
+    assert "<script>alert(1)</script>" in checker.text
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "videos").mkdir(parents=True)
+    write_clip(data / "videos" / "video-0.mp4", range(0, 6000, 500))
+    runs = [make_run(tmp_path / name, dataset=data) for name in ("one", "two")]
+    first, second = (write_report(run).path.read_bytes() for run in runs)
+    assert first == second
+    assert write_report(runs[0]).path.read_bytes() == first
+
+
+def test_right_and_wrong_windows_both_appear(tmp_path: Path) -> None:
+    _, checker = report_of(make_run(tmp_path / "run"))
+    assert checker.text.count("✓ right") == 4
+    assert checker.text.count("✗ 2 of 3 steps right") == 4
+
+
+def test_pictures_come_with_words_and_a_broken_video_costs_only_its_own(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "videos").mkdir(parents=True)
+    for number in range(7):
+        write_clip(data / "videos" / f"video-{number}.mp4", range(0, 6000, 500), size=(320, 180))
+    run = make_run(tmp_path / "run", dataset=data, num_windows=40)
+    whole = write_report(run, num_cases=12)
+    assert (whole.num_cases, whole.num_pictures, whole.notes) == (12, 24, ())
+    page = whole.path.read_text()
+    assert len(page) < 2_000_000
+    images = [attrs for name, attrs in Checker(page).tags if name == "img"]
+    assert all(image["alt"] and str(image["src"]).startswith("data:image/jpeg;base64,") for image in images)
+    (data / "videos" / "video-0.mp4").write_bytes(b"broken")
+    result = write_report(run, num_cases=12)
+    assert result.num_cases == 12
+    assert 0 < result.num_pictures < 24
+    assert result.notes == (f"{24 - result.num_pictures} pictures could not be read from the videos",)
+    moved = data.rename(tmp_path / "moved")
+    assert "No pictures: the dataset folder is not where" in report_of(run)[1].text
+    with pytest.raises(DatasetError, match="no steps"):
+        write_report(run, data=moved)
+    (moved / "steps.csv").write_text("video,task,step,start_s,end_s\n")
+    assert write_report(run, data=moved, num_cases=12).num_pictures == result.num_pictures
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [("crosstask (SIMULATED text-like features)", "SIMULATED FEATURES"), ("tabletop (state features)", "TABLETOP An")],
+)
+def test_what_the_data_are_is_said_first(tmp_path: Path, data: str, words: str) -> None:
+    page, checker = report_of(make_run(tmp_path / "run", data=data))
+    assert words in checker.text.partition("What was trained on what")[0]
+    assert page.count(data) >= 7
+
+
+def test_published_figures_stand_beside_what_they_measure(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", data="crosstask (SIMULATED text-like features)")
+    page, checker = report_of(run)
+    first, second = re.findall(r'<tr class="published">.*?</tr>', page)
+    assert re.findall(r"<td[^>]*>([^<]+)", first) == ["23.3", "(50.0)", "(73.9)"]
+    assert re.findall(r"<td[^>]*>([^<]+)", second) == ["23.3", "50.0", "73.9", "\N{EN DASH}"]
+    assert "Published: P3IV (CVPR 2022), Table 3; crosstask, T = 3, protocol 1" in checker.text
+    assert "This run has SIMULATED features." in checker.text
+    assert "P3IV (CVPR 2022)" not in report_of(make_run(tmp_path / "own"))[1].text
+    second_protocol = make_run(tmp_path / "two", data="crosstask (x features)", settings={"data.protocol": 2})
+    assert "protocol 2: one window per video" in report_of(second_protocol)[1].text
+
+
+def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    for name in ("environment.json", "metrics.csv", "predictions.jsonl"):
+        (run / name).unlink()
+    (run / "evaluation.json").write_text(
+        json.dumps(
+            {"format": 1, "data": "mine", "horizon": 3, "num_windows": 20, "decoders": {"mode": {"mean_iou": 0.5}}}
+        )
+    )
+    result = write_report(run)
+    checker = Checker(result.path.read_text())
+    assert (result.num_windows, result.num_cases) == (0, 0)
+    assert "no predictions.jsonl" in result.notes[0]
+    assert "50.0" in checker.text
+    for title in ("Training", "By procedure", "Can the probabilities", "Plans, window by window"):
+        assert title not in checker.text
+
+
+def test_windows_without_times_samples_or_probability_are_shown(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", num_windows=2)
+    empty: Line = {"start_s": None, "goal_s": None, "probability": None, "samples": []}
+    lines = [json.dumps(prediction_line(number) | empty) for number in range(2)]
+    (run / "predictions.jsonl").write_text("\n".join(lines))
+    assert write_report(run).num_cases == 2
+    _, checker = report_of(run)
+    assert "Can the probabilities" not in checker.text
+
+
+def test_files_of_different_evaluations_are_noticed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    change(run, num_windows=21)
+    (note,) = (note for note in write_report(run).notes if "windows" in note)
+    assert note.startswith("predictions.jsonl holds 20 windows, evaluation.json speaks of 21")
+
+
+def test_notes_lose_the_folders_of_the_machine(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    change(run, notes=["/home/ann/data/mine is not what the planner was trained on: 70/30"])
+    _, checker = report_of(run)
+    assert "Note: mine is not what the planner was trained on: 70/30" in checker.text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("[]", "one JSON object"),
+        ('{"format": 2}', "has format 2, this program reads 1"),
+        ('{"format": 1, "data": "x", "horizon": 3}', "no 'num_windows'"),
+        ('{"format": 1, "data": "x", "horizon": 0, "num_windows": 3}', "horizon is '0'"),
+        ('{"format": 1, "data": "x", "horizon": 3, "num_windows": 3, "decoders": [1]}', "decoders is '[1]'"),
+        (
+            '{"format": 1, "data": "x", "horizon": 3, "num_windows": 3, "decoders": {"mode": {"kl": "high"}}}',
+            "decoders.mode.kl is 'high', not a number",
+        ),
+    ],
+)
+def test_a_broken_evaluation_is_refused_and_no_report_is_left(tmp_path: Path, content: str, message: str) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "evaluation.json").write_text(content)
+    with pytest.raises(ReportError) as caught:
+        write_report(run)
+    assert message in str(caught.value)
+    assert not (run / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prediction": ["a"]}, "plans of one length"),
+        ({"prediction": [1, 2, 3]}, "not a list of step names"),
+        ({"samples": [[["a", "b", "c"], 0]]}, "a plan was drawn '0' times"),
+        ({"samples": 3}, "not a line of predictions"),
+        ({"probability": 1.5}, "from 0 to 1"),
+        ({"start_s": "soon"}, "start_s is 'soon'"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    run = make_run(tmp_path / "run", num_windows=2)
+    with (run / "predictions.jsonl").open("a") as lines:
+        lines.write(json.dumps(prediction_line(2) | changes) + "\n")
+    with pytest.raises(ReportError, match=r"predictions\.jsonl:3: ") as caught:
+        write_report(run)
+    assert message in str(caught.value)
+
+
+def test_a_run_that_was_not_evaluated_says_what_to_type(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "evaluation.json").unlink()
+    with pytest.raises(ReportError, match="Type: p3iv evaluate"):
+        write_report(run)
+    with pytest.raises(ReportError, match="no run folder"):
+        write_report(tmp_path)
+    with pytest.raises(ConfigError, match="--cases -1"):
+        write_report(run, num_cases=-1)
+
+
+def test_a_large_file_is_read_line_by_line(tmp_path: Path) -> None:
+    line = json.dumps(prediction_line(1, num_actions=60, num_samples=500)).encode() + b"\n"
+    path = tmp_path / "predictions.jsonl"
+    path.write_bytes(line * (2_000_000 // len(line)))
+    tracemalloc.start()
+    scan = scan_predictions(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(scan.candidates) * len(line) == path.stat().st_size
+    assert peak < 700_000
+
+
+@pytest.mark.slow
+def test_what_train_and_evaluate_leave_behind_is_what_a_report_reads(tabletop: Path, tmp_path: Path) -> None:
+    from p3iv.config import override, preset_config
+    from p3iv.dataset import open_dataset
+    from p3iv.evaluation import EvaluationRequest, evaluate
+    from p3iv.sampling import SampleSettings
+    from p3iv.training import TrainRequest, train
+
+    run = tmp_path / "run"
+    settings = {"data.split": "release", "optim.epochs": 1, "model.layers": 1}
+    dataset = open_dataset(tabletop)
+    train(TrainRequest(dataset=dataset, run=run, config=override(preset_config("tiny"), settings)))
+    evaluate(EvaluationRequest(run=run, settings=SampleSettings(num_samples=10)))
+    result = write_report(run)
+    checker = Checker(result.path.read_text())
+    assert (result.num_cases, result.notes) == (8, ("no pictures: the dataset folder has no videos",))
+    for words in ("TABLETOP", "its likeliest plan", "against the true distribution", "draws from the chain"):
+        assert words in checker.text
