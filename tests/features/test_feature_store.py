@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from p3iv.errors import FeatureError
-from p3iv.features import FeatureStore, StoreWriter
+from p3iv.features import FeatureStore, KeptSeconds, StoreWriter, copy_store
+from p3iv.types import Video
 
 Rows = np.ndarray[Any, Any]
 
@@ -134,7 +135,7 @@ def test_an_unknown_video_is_named(tmp_path: Path) -> None:
 
 
 INDEX_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "format": ({"format": 2}, "format 2, this version reads format 1"),
+    "format": ({"format": 3}, "format 3, this version reads format 1 and 2"),
     "width": ({"width": 3}, r"rows.npy holds float32 \(10, 4\), index.json says float32 \(10, 3\)"),
     "dtype": ({"dtype": "float16"}, "index.json says float16"),
     "odd dtype": ({"dtype": "object"}, "dtype"),
@@ -197,3 +198,62 @@ def test_verify_notices_a_renamed_video(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"a"', '"z"'))
     with pytest.raises(FeatureError, match="was changed"):
         FeatureStore.open(tmp_path / "features").verify()
+
+
+def sparse(folder: Path) -> Rows:
+    """A store in which video `a` has a row for the seconds 0, 2 and 3 of 6, and `b` for all."""
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with StoreWriter(folder, width=4, dtype="float32") as writer:
+        writer.add("a", rows, KeptSeconds(6, (0, 2, 3)))
+        writer.add("b", sample()["b"])
+    return rows
+
+
+def test_seconds_without_a_row_cannot_be_read(tmp_path: Path) -> None:
+    rows = sparse(tmp_path / "features")
+    store = FeatureStore.open(tmp_path / "features")
+    store.verify()
+    assert (store.num_rows("a"), store.num_rows("b")) == (6, 5)
+    assert np.array_equal(store.rows_at("a", np.array([3, 0, 0])), rows[[2, 0, 0]])
+    assert np.array_equal(store.rows_at("b", np.array([4, 1])), sample()["b"][[4, 1]])
+    for video, place in (("a", 1), ("a", 5), ("a", 6), ("a", -1), ("b", 5), ("b", -1)):
+        with pytest.raises(FeatureError, match=f"no row for second {place} of video {video}"):
+            store.rows_at(video, np.array([0, place]))
+    with pytest.raises(FeatureError, match="3 of the 6 seconds of video a"):
+        store.rows("a")
+    assert np.array_equal(store.rows("b"), sample()["b"])
+
+
+def test_the_fingerprint_covers_which_seconds_have_a_row(tmp_path: Path) -> None:
+    prints = set()
+    for kept in (KeptSeconds(6, (0, 2, 3)), KeptSeconds(6, (0, 2, 4)), KeptSeconds(7, (0, 2, 3)), None):
+        with StoreWriter(tmp_path / "features", width=4, dtype="float32") as writer:
+            writer.add("a", np.ones((3, 4)), kept)
+        prints.add(writer.fingerprint)
+    assert len(prints) == 4
+    with StoreWriter(tmp_path / "features", width=4, dtype="float32") as writer:
+        writer.add("a", np.ones((3, 4)), KeptSeconds(3, (0, 1, 2)))  # all of them: a store like any other
+    assert writer.fingerprint in prints
+    assert '"format": 1' in (tmp_path / "features" / "index.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "kept", [[6, [0, 2]], [6, [0, 2, 2]], [3, [0, 2, 3]], [6, [-1, 2, 3]], [6, [0, 2, True]], [6], "x", [0, [0, 2, 3]]]
+)
+def test_kept_seconds_that_do_not_fit_are_refused(tmp_path: Path, kept: object) -> None:
+    sparse(tmp_path / "features")
+    path = tmp_path / "features" / "index.json"
+    content = json.loads(path.read_text())
+    assert content["format"] == 2
+    path.write_text(json.dumps({**content, "kept": {"a": kept}}))
+    with pytest.raises(FeatureError, match="kept"):
+        FeatureStore.open(tmp_path / "features")
+    path.write_text(json.dumps({**content, "format": 1}))
+    with pytest.raises(FeatureError, match="kept"):
+        FeatureStore.open(tmp_path / "features")
+
+
+def test_a_copy_keeps_what_is_absent_absent(tmp_path: Path) -> None:
+    sparse(tmp_path / "features")
+    copy_store(tmp_path / "features", [Video("a", "tea", ())], tmp_path / "copy")
+    assert FeatureStore.open(tmp_path / "copy").kept("a") == KeptSeconds(6, (0, 2, 3))

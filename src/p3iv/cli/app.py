@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from p3iv import __version__
-from p3iv.cli import data, evaluate, extract, score, train
+from p3iv.cli import data, demo, evaluate, extract, plan, report, score, train
 from p3iv.cli.console import err, out, print_json
 from p3iv.errors import P3ivError
 
@@ -30,18 +30,21 @@ app = typer.Typer(
     name="p3iv",
     cls=_Root,
     help="Plan procedures from video: two moments in, the plausible step-by-step plans between them out.",
-    epilog="Start with `p3iv data make tabletop DIR`; `p3iv data import --help` for CrossTask, COIN, NIV or your own.",
+    epilog="Start with `p3iv demo`; `p3iv data import --help` for CrossTask, COIN, NIV or your own.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo_command)
 app.add_typer(data.app, name="data")
 app.command("extract", epilog=extract.EXTRACT_EXAMPLE)(extract.extract_command)
 app.command("align", epilog=extract.ALIGN_EXAMPLE)(extract.align_command)
 app.command("train", epilog=train.EXAMPLE)(train.train_command)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
+app.command("report", epilog=report.EXAMPLE)(report.report_command)
+app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
 app.command("score", epilog=score.EXAMPLE)(score.score_command)
 
 

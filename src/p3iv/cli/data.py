@@ -72,7 +72,7 @@ def make_tabletop_command(
     from p3iv.tabletop.make import make_tabletop  # noqa: PLC0415
 
     refuse_to_overwrite(folder, overwrite=overwrite)
-    _note_leftovers(folder)
+    note_leftovers(folder)
     with progress("Rendering videos") as show:
         make_tabletop(
             folder,
@@ -158,13 +158,13 @@ def import_command(
         strict=strict,
         overwrite=overwrite,
     )
-    _note_leftovers(folder)
+    note_leftovers(folder)
     with progress("Packing features") as show:
         report = import_dataset(request, progress=show)
     if as_json:
         print_json(report)
         return
-    _print_problems(report.problems, advice="; --strict refuses an import with any")
+    print_problems(report.problems, advice="; --strict refuses an import with any")
     for note in report.notes:
         err.print(f"note: {note}", markup=False)
     counts = {
@@ -175,7 +175,7 @@ def import_command(
     }
     out.print(f"{', '.join(counted(n, what) for what, n in counts.items())} -> {report.folder}", markup=False)
     if report.features:
-        out.print(f"features of {_describe(report.features)}", markup=False)
+        out.print(f"features of {describe_features(report.features)}", markup=False)
 
 
 @app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
@@ -188,12 +188,13 @@ def simulate_command(
     """Make stand-in features from the annotations and step embeddings, to run at full size without the real ones."""
     from p3iv.importing import simulate_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
 
-    _note_leftovers(folder / "features")
+    note_leftovers(folder / "features")
     with progress("Simulating features") as show:
         packed = simulate_dataset(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
-    _print_problems(packed.problems)
+    print_problems(packed.problems)
     out.print(
-        f"SIMULATED features of {_describe(packed)} -> {folder}. Figures on them are about code, not about the world.",
+        f"SIMULATED features of {describe_features(packed)} -> {folder}. "
+        f"Figures on them are about code, not about the world.",
         markup=False,
     )
 
@@ -246,14 +247,14 @@ def stats_command(
     print_stats(stats)
 
 
-def _note_leftovers(folder: Path) -> None:
+def note_leftovers(folder: Path) -> None:
     """Name what killed runs left of the same destination; it may be wanted, so the user deletes it."""
     for path in leftovers_of(folder):
         holds = "; what it was to replace is in its folder was" if (path / "was").exists() else ""
         err.print(f"note: {path} is left of an interrupted run{holds}. Delete it if none is under way.", markup=False)
 
 
-def _print_problems(problems: tuple[Problem, ...], *, advice: str = "") -> None:
+def print_problems(problems: tuple[Problem, ...], *, advice: str = "") -> None:
     """Every single one, on standard error, so that a log keeps them apart from the result."""
     for problem in problems:
         err.print(f"problem: {problem}", markup=False)
@@ -261,7 +262,7 @@ def _print_problems(problems: tuple[Problem, ...], *, advice: str = "") -> None:
         err.print(f"{counted(len(problems), 'problem')}, listed above{advice}.", markup=False)
 
 
-def _describe(packed: PackedFeatures) -> str:
+def describe_features(packed: PackedFeatures) -> str:
     return (
         f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} as "
         f"{packed.dtype}, fingerprint {packed.fingerprint[:12]}"

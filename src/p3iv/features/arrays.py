@@ -31,6 +31,19 @@ def read_rows(path: Path) -> Array:
         raise FeatureError(f"{path}: {_reason(error)}") from error
 
 
+def read_observation(path: Path) -> Array:
+    """The rows of one moment, (N, F): as `read_rows`, but a single row may also stand as (F,).
+
+    Raises:
+        FeatureError: naming the file, whatever its bytes.
+    """
+    try:
+        array = _pick(path)
+        return as_rows(array[None] if array.ndim == 1 else array)
+    except Exception as error:  # as in read_rows
+        raise FeatureError(f"{path}: {_reason(error)}") from error
+
+
 def has_plain_header(path: Path) -> bool:
     """Whether `peek_rows` needs no more than a few bytes of the file.
 

@@ -70,7 +70,7 @@ def copy_store(
     with StoreWriter(destination, width=store.width, dtype=dtype or store.dtype) as writer:
         for done, video in enumerate(videos, start=1):
             try:
-                writer.add(video.id, store.rows(video.id))
+                writer.add(video.id, store.packed_rows(video.id), store.kept(video.id))
             except FeatureError as error:
                 log.add(video.id, str(error), _LEFT)
             if progress is not None:

@@ -16,7 +16,15 @@ import numpy as np
 from p3iv.atomic import whole_folder
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import all_finite, as_rows
-from p3iv.features.index import DTYPES, INDEX_NAME, ROWS_NAME, StoreIndex, fingerprint_of, read_index
+from p3iv.features.index import (
+    DTYPES,
+    INDEX_NAME,
+    ROWS_NAME,
+    KeptSeconds,
+    StoreIndex,
+    fingerprint_of,
+    read_index,
+)
 from p3iv.features.npy import HEAD_BYTES, parse_header
 from p3iv.features.thawing import Array
 from p3iv.types import Problem
@@ -52,6 +60,7 @@ class StoreWriter:
         self.num_rows = 0
         self.fingerprint = ""  # known when the block has ended
         self._videos: dict[str, tuple[int, int]] = {}
+        self._kept: dict[str, KeptSeconds] = {}
         self._hash = hashlib.sha256()
 
     def __enter__(self) -> Self:
@@ -62,8 +71,8 @@ class StoreWriter:
             self._stack = stack.pop_all()
         return self
 
-    def add(self, video: str, rows: Array) -> None:
-        """Append the rows of one video, (N, F), cast to the store's dtype.
+    def add(self, video: str, rows: Array, kept: KeptSeconds | None = None) -> None:
+        """Append the rows of one video, (N, F), cast to the store's dtype; `kept` where some seconds have none.
 
         Raises:
             FeatureError: for a second time the same video, another width, or values that are not finite or do not fit.
@@ -73,10 +82,14 @@ class StoreWriter:
         rows = as_rows(rows, self.dtype)
         if rows.shape[1] != self.width:
             raise FeatureError(f"rows of width {rows.shape[1]}, the store holds rows of width {self.width}")
+        if kept is not None and (fault := kept.find_fault(len(rows))):
+            raise FeatureError(fault)
         content = rows.data.cast("B")
         self._file.write(content)
         self._hash.update(content)
         self._videos[video] = (self.num_rows, len(rows))
+        if kept is not None and len(rows) < kept.num_seconds:
+            self._kept[video] = kept
         self.num_rows += len(rows)
 
     def __exit__(
@@ -101,8 +114,8 @@ class StoreWriter:
             raise FeatureError(f"{self.destination}: {self.num_rows} rows do not fit into the header of {ROWS_NAME}")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.fingerprint = fingerprint_of(self._hash.digest(), self.width, self.dtype.name, self._videos)
-        index = StoreIndex(self.width, self.dtype.name, self.num_rows, self.fingerprint, self._videos)
+        self.fingerprint = fingerprint_of(self._hash.digest(), self.width, self.dtype.name, self._videos, self._kept)
+        index = StoreIndex(self.width, self.dtype.name, self.num_rows, self.fingerprint, self._videos, self._kept)
         with (self._folder / INDEX_NAME).open("w", encoding="utf-8") as file:
             file.write(index.to_json())
             file.flush()
@@ -161,11 +174,49 @@ class FeatureStore:
         return self._index.fingerprint
 
     def num_rows(self, video: str) -> int:
-        """How many rows, so seconds, a video has."""
-        return self._range(video)[1]
+        """How many rows, so seconds, a video has; those that `--only-needed` left out are counted."""
+        kept = self.kept(video)
+        return kept.num_seconds if kept else self._range(video)[1]
 
     def rows(self, video: str) -> Array:
-        """The rows of a video, (N, F), read-only."""
+        """The rows of a video, (N, F), read-only.
+
+        Raises:
+            FeatureError: where some seconds have no row, so that the others cannot stand in line.
+        """
+        if (kept := self.kept(video)) is not None:
+            raise FeatureError(
+                f"{self.folder} has {len(kept.seconds)} of the {kept.num_seconds} seconds of video {video}; "
+                "extract without --only-needed for all of them"
+            )
+        return self.packed_rows(video)
+
+    def rows_at(self, video: str, places: Array) -> Array:
+        """The rows of some seconds of a video, (len(places), F).
+
+        Raises:
+            FeatureError: for a second that was left out or never was.
+        """
+        kept = self.kept(video)
+        if kept is None:
+            found, absent = places, places[(places < 0) | (places >= self.num_rows(video))]
+        else:
+            seconds = np.array(kept.seconds)
+            found = np.minimum(np.searchsorted(seconds, places), len(seconds) - 1)
+            absent = places[seconds[found] != places]
+        if len(absent):
+            raise FeatureError(
+                f"{self.folder} has no row for second {absent[0]} of video {video}; "
+                "extract without --only-needed for all seconds"
+            )
+        return self.packed_rows(video)[found]
+
+    def kept(self, video: str) -> KeptSeconds | None:
+        """Which seconds of a video have a row; None where all have one."""
+        return self._index.kept.get(video)
+
+    def packed_rows(self, video: str) -> Array:
+        """The rows that there are of a video, whatever seconds they stand for, read-only."""
         first, num_rows = self._range(video)
         return self._rows[first : first + num_rows]
 
@@ -179,12 +230,12 @@ class FeatureStore:
         step = max(1, _BLOCK_BYTES // (self.width * self.dtype.itemsize))
         for first in range(0, len(self._rows), step):
             digest.update(self._rows[first : first + step].data.cast("B"))
-        spoilt = next((video for video in self.videos if not all_finite(self.rows(video))), None)
+        spoilt = next((video for video in self.videos if not all_finite(self.packed_rows(video))), None)
         if spoilt is not None:
             raise FeatureError(
                 f"{self.folder}: video {spoilt} has a value that is not finite; import the features again"
             )
-        found = fingerprint_of(digest.digest(), self.width, self.dtype.name, self._index.videos)
+        found = fingerprint_of(digest.digest(), self.width, self.dtype.name, self._index.videos, self._index.kept)
         if found != self.fingerprint:
             raise FeatureError(
                 f"{self.folder}: the fingerprint is {found[:12]}..., the index says {self.fingerprint[:12]}...; "

@@ -1,4 +1,4 @@
-"""Video files, through PyAV."""
+"""Writing video files, through PyAV."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from p3iv.errors import MissingExtraError
 
 try:
     import av
-    from av.container import InputContainer
-    from av.video.stream import VideoStream
 except ImportError as error:
-    raise MissingExtraError("av", "video", "Reading and writing video") from error
-
-MOST_MISSING_S = 1.0  # between the length that a file announces and its last picture; containers round
+    raise MissingExtraError("av", "video", "Writing video") from error
 
 
 def write_video(path: Path, frames: Iterable[NDArray[np.uint8]], *, fps: int) -> None:
@@ -33,39 +29,3 @@ def write_video(path: Path, frames: Iterable[NDArray[np.uint8]], *, fps: int) ->
                 stream.height, stream.width = pixels.shape[:2]
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode())
-
-
-def find_fault(path: Path) -> str | None:
-    """Why a file is no whole video, or None; it is opened and read from near its end, not decoded."""
-    try:
-        with av.open(path) as container:
-            if not container.streams.video:
-                return "no video stream"
-            stream = container.streams.video[0]
-            length_s = _length_s(container, stream)
-            last_s = _last_packet_s(container, stream, length_s)
-    except (av.FFmpegError, OSError, ValueError) as error:
-        return f"cannot be read ({getattr(error, 'strerror', None) or error})"
-    if last_s is None or last_s < length_s - MOST_MISSING_S:
-        return f"cut short: {length_s:.1f} s announced, {last_s or 0.0:.1f} s there"
-    return None
-
-
-def _length_s(container: InputContainer, stream: VideoStream) -> float:
-    """What the file says; 0 where it says nothing, as raw streams do."""
-    if stream.duration is not None and stream.time_base is not None:
-        return float(stream.duration * stream.time_base)
-    return (container.duration or 0) / av.time_base
-
-
-def _last_packet_s(container: InputContainer, stream: VideoStream, length_s: float) -> float | None:
-    """When the last packet that is there ends, from the last key frame on."""
-    start = stream.start_time or 0
-    if length_s > 0 and stream.time_base:
-        container.seek(start + int(length_s / stream.time_base), stream=stream)
-    ends = [
-        float((packet.pts - start + (packet.duration or 0)) * packet.time_base)
-        for packet in container.demux(stream)
-        if packet.pts is not None and packet.size and not packet.is_corrupt
-    ]
-    return max(ends, default=None)

@@ -122,7 +122,7 @@ def _check_features(dataset: Dataset) -> Iterator[Finding]:
         if encoder := dataset.card.encoder:
             yield Finding("error", f"dataset.yaml speaks of {encoder} features, but there is no folder features")
         else:
-            yield Finding("warning", "no features: nothing can be trained on them (p3iv data simulate makes stand-ins)")
+            yield Finding("warning", "no features: nothing can be trained on (p3iv extract makes them from videos/)")
         return
     store.verify()
     expected = dataset.card.feature_fingerprint

@@ -44,7 +44,7 @@ def _check_contents(files: list[Path]) -> Iterator[Finding]:
     if find_spec("av") is None:
         yield Finding("warning", "videos/ was not looked into: PyAV is missing (pip install 'p3iv[video]')")
         return
-    from p3iv.features.video import find_fault  # noqa: PLC0415 - needs PyAV
+    from p3iv.features.video_input import find_fault  # noqa: PLC0415 - needs PyAV
 
     faults = {path.name: find_fault(path) for path in files if path.name not in set(empty)}
     if faulty := [f"{name} ({fault})" for name, fault in faults.items() if fault]:

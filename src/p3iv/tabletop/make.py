@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 
@@ -20,6 +17,7 @@ from p3iv.atomic import whole_file, whole_folder
 from p3iv.dataset import DatasetCard
 from p3iv.errors import ConfigError, MissingExtraError
 from p3iv.features import StoreWriter, write_language
+from p3iv.processes import follow_parent
 from p3iv.splits import split_by_video
 from p3iv.tabletop.script import FRAMES_PER_SECOND, Script, write_script
 from p3iv.tabletop.state_encoder import FEATURE_WIDTH, embed_text, encode_states
@@ -136,18 +134,6 @@ def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Cal
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-
-
-def follow_parent(parent: int) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when that is gone, even killed: else it would wait for ever."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_exit_without, args=(parent,), daemon=True).start()
-
-
-def _exit_without(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 def render_video(video: Script, path: Path) -> None:

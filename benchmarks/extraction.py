@@ -1,0 +1,130 @@
+"""What extraction costs: decoding alone, encoding alone, and both at once.
+
+usage: python benchmarks/extraction.py [--videos 20] [--encoders efficientnet-lite0,s3d] [--repeats 3]
+
+Frames decoded per second over tabletop videos, frames encoded per second by each encoder (S3D with random weights: its
+speed does not depend on them), then all videos end to end with the default encoder through the path that
+`p3iv extract --jobs 1` takes: one decoding thread, one encoding thread. Wall time, the best of several turns of decode
+only, encode only and end to end one after the other, because other programs only ever add to it. The last line is JSON;
+`end_to_end_over_slower` is 1 where the two overlap perfectly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from p3iv.extraction.request import VideoTask
+from p3iv.extraction.worker import encode_videos
+from p3iv.features.encoders import EncoderOptions, VideoEncoder, build_encoder, clip_moments
+from p3iv.features.encoders.s3d import S3D, WORDS_FILE
+from p3iv.features.frames import VideoReader
+from p3iv.features.framing import frame_picture
+from p3iv.tabletop.make import make_tabletop
+
+
+def wall_seconds(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def decode_clips(tasks: Sequence[VideoTask], encoder: VideoEncoder) -> tuple[int, int]:
+    """Decode and frame every clip of every video; how many frames were decoded, and how many shown to nobody."""
+    num_decoded = num_shown = 0
+    for task in tasks:
+        with VideoReader(task.path) as reader:
+            moments = [moment for second in range(reader.num_seconds) for moment in clip_moments(encoder, second)]
+            for picture in reader.frames_at(moments):
+                frame_picture(picture, encoder.framing)
+                num_shown += 1
+            num_decoded += reader.num_decoded
+    return num_decoded, num_shown
+
+
+def encode_clips(num_clips: int, encoder: VideoEncoder) -> None:
+    """Encode as many clips, one after the other, as extraction does."""
+    size = encoder.framing.size
+    clip = torch.randint(0, 256, (1, encoder.frames_per_clip, 3, size, size), dtype=torch.uint8)
+    for _ in range(num_clips):
+        encoder.encode(clip)
+
+
+def extract(tasks: Sequence[VideoTask], encoder: VideoEncoder) -> int:
+    faults = [encoded.fault for encoded in encode_videos(tasks, encoder, "float16") if encoded.fault]
+    if faults:
+        raise SystemExit(faults[0])
+    return len(tasks)
+
+
+def build(name: str, folder: Path) -> VideoEncoder:
+    if name != "s3d":
+        return build_encoder(name)
+    words = ["open", "door"]
+    np.save(folder / WORDS_FILE, np.array(words))
+    torch.save(S3D(words).state_dict(), folder / "s3d.pth")
+    return build_encoder("s3d", EncoderOptions(str(folder / "s3d.pth")))
+
+
+def measure(tasks: Sequence[VideoTask], encoder: VideoEncoder, repeats: int) -> dict[str, float]:
+    """The best of several turns; the three of one turn share the machine's mood."""
+    num_decoded, num_shown = decode_clips(tasks, encoder)
+    num_clips = num_shown // encoder.frames_per_clip
+    encode_clips(3, encoder)
+    decode_s, encode_s, both_s = [], [], []
+    for _ in range(repeats):
+        decode_s.append(wall_seconds(lambda: decode_clips(tasks, encoder)))
+        encode_s.append(wall_seconds(lambda: encode_clips(num_clips, encoder)))
+        both_s.append(wall_seconds(lambda: extract(tasks, encoder)))
+    slower_s = max(min(decode_s), min(encode_s))
+    print(f"decode only   {min(decode_s):7.2f} s  {num_decoded / min(decode_s):8.0f} frames decoded per second")
+    print(f"encode only   {min(encode_s):7.2f} s  {num_shown / min(encode_s):8.1f} frames encoded per second")
+    print(f"end to end    {min(both_s):7.2f} s  {len(tasks) / min(both_s):8.2f} videos per second")
+    return {
+        "videos": len(tasks),
+        "rows": num_clips,
+        "decode_s": round(min(decode_s), 2),
+        "encode_s": round(min(encode_s), 2),
+        "end_to_end_s": round(min(both_s), 2),
+        "decoded_frames_per_s": round(num_decoded / min(decode_s)),
+        "encoded_frames_per_s": round(num_shown / min(encode_s), 1),
+        "end_to_end_over_slower": round(min(both_s) / slower_s, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--videos", type=int, default=20)
+    parser.add_argument(
+        "--encoders", default="efficientnet-lite0,s3d", help="the first is the one that goes end to end"
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_tabletop(folder / "tabletop", num_videos=args.videos, encoder="none")
+        tasks = [VideoTask(path.stem, path) for path in sorted((folder / "tabletop" / "videos").iterdir())]
+        first, *others = args.encoders.split(",")
+        print(f"{first}, {args.videos} tabletop videos")
+        result = measure(tasks, build(first, folder), args.repeats)
+        rates = {first: result["encoded_frames_per_s"]}
+        for other in others:
+            encoder = build(other, folder)
+            encode_clips(1, encoder)
+            seconds = min(wall_seconds(partial(encode_clips, 1, encoder)) for _ in range(5))
+            rates[other] = round(encoder.frames_per_clip / seconds, 1)
+            print(f"{other:<14}{rates[other]:8.1f} frames encoded per second, {1 / seconds:.2f} rows")
+    print(json.dumps({**result, "encoded_frames_per_s": rates}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What an extraction is asked for, what travels to its workers, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from p3iv.errors import ConfigError
+from p3iv.features import KeptSeconds, PackedFeatures
+from p3iv.features.encoders import DEFAULT_ENCODER, EncoderOptions
+from p3iv.features.index import DTYPES
+from p3iv.features.thawing import Array
+from p3iv.types import Problem
+
+ENGINES = ("local", "ray")
+KEEP = "keep"  # as --text-encoder: language.npz stays as it is
+
+
+@dataclass(frozen=True)
+class ExtractionRequest:
+    """Which folder, which encoders, and how the work is shared out; the rows do not depend on the last."""
+
+    folder: Path
+    encoder: str = DEFAULT_ENCODER
+    text_encoder: str | None = None  # None: the encoder's own text tower where it has one, else minilm
+    weights: str | None = None
+    text_weights: str | None = None
+    max_words: int = 16
+    only_needed: bool = False
+    dtype: str = "float16"
+    engine: str = "local"
+    address: str | None = None  # of a Ray cluster; None starts one on this machine
+    jobs: int = 1
+    threads: int = 1
+    strict: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("engine", ENGINES), ("dtype", DTYPES)):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"--{name} {getattr(self, name)}, but it is one of {', '.join(allowed)}.")
+        for name in ("jobs", "threads", "max_words"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it is at least 1.")
+        if self.address is not None and self.engine != "ray":
+            raise ConfigError(f"--address {self.address} is of a Ray cluster; pass --engine ray with it.")
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(self.encoder, EncoderOptions(self.weights, self.max_words), self.dtype, self.threads)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a worker has to know to make rows."""
+
+    encoder: str
+    options: EncoderOptions
+    dtype: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class VideoTask:
+    """One video to encode: every second of it, or the rows around some moments."""
+
+    video: str
+    path: Path
+    moments_s: tuple[float, ...] | None = None  # None: every second; infinity is the last moment
+
+
+@dataclass(frozen=True)
+class EncodedVideo:
+    """What became of a task: rows, or the reason why there are none."""
+
+    video: str
+    rows: Array | None  # (N, F)
+    kept: KeptSeconds | None = None
+    num_frames: int = 0  # decoded
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class Advance:
+    """How far an extraction is."""
+
+    num_done: int  # videos, finished by this run or an earlier one
+    num_videos: int
+    num_frames: int  # decoded by this run
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ExtractionReport:
+    """What an extraction did, down to the last video that it could not read."""
+
+    folder: Path
+    encoder: str
+    text_encoder: str | None
+    features: PackedFeatures
+    num_frames: int  # decoded by this run
+    num_resumed: int  # videos that an earlier, unfinished run had done
+    seconds: float
+    problems: tuple[Problem, ...] = ()
+
+
+OnAdvance = Callable[[Advance], None]

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clips import write_clip
+from conftest import RunP3iv
+
+STEPS = "video,task,step,start_s,end_s\n" + "".join(
+    f"v{number},tea,boil,0,0.9\nv{number},tea,pour,1,1.9\n" for number in range(4)
+)
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path) -> Path:
+    folder = tmp_path / "my kitchen é"
+    (folder / "videos").mkdir(parents=True)
+    (folder / "steps.csv").write_text(STEPS)
+    write_clip(folder / "videos" / "v0.mp4", [200 * frame for frame in range(10)])
+    for number in range(1, 4):
+        shutil.copy(folder / "videos" / "v0.mp4", folder / "videos" / f"v{number}.mp4")
+    return folder
+
+
+def test_extract_says_what_it_did_and_what_it_could_not(p3iv: RunP3iv, kitchen: Path) -> None:
+    (kitchen / "videos" / "v2.mp4").write_bytes(b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\xff\xff\xff\xffmoov")
+    done = p3iv("extract", kitchen, "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "efficientnet-lite0 features of 3 videos: 6 rows of 1280 as float16" in done.stdout
+    assert "step embeddings by minilm" in done.stdout
+    assert f"problem: {kitchen / 'videos' / 'v2.mp4'}: no video stream; left without features" in done.stderr
+    assert p3iv("data", "check", kitchen).returncode == 1  # the broken file is still there
+    aligned = p3iv("align", kitchen, "--steps", "2", "--json")
+    assert aligned.returncode == 0, aligned.stderr
+    assert json.loads(aligned.stdout)["width"] == 1280
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--encoder", "resnet"], "Choose from efficientnet-lite0, s3d, clip, precomputed"),
+        (["--address", "auto"], "--engine ray"),
+    ],
+)
+def test_a_mistake_gets_a_sentence_and_leaves_nothing(
+    p3iv: RunP3iv, kitchen: Path, arguments: list[str], message: str
+) -> None:
+    done = p3iv("extract", kitchen, *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert {path.name for path in kitchen.iterdir()} == {"videos", "steps.csv"}
+
+
+def test_a_folder_without_videos_is_told_what_to_do(p3iv: RunP3iv, kitchen: Path) -> None:
+    shutil.rmtree(kitchen / "videos")
+    done = p3iv("extract", kitchen)
+    assert done.returncode == 1
+    assert "put the videos there" in done.stderr
+
+
+def test_an_interrupted_extraction_says_how_to_go_on(kitchen: Path) -> None:
+    write_clip(kitchen / "videos" / "v0.mp4", [200 * frame for frame in range(1500)])
+    command = [sys.executable, "-m", "p3iv", "extract", str(kitchen), "--text-encoder", "keep", "--jobs", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as under_way:
+        deadline = time.monotonic() + 30
+        while not (kitchen / ".extraction").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)
+        under_way.send_signal(signal.SIGINT)
+        _, said = under_way.communicate(timeout=30)
+    assert under_way.returncode == 130
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    assert not (kitchen / "features").exists()

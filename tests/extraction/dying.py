@@ -1,0 +1,25 @@
+"""A worker that dies the first time it is asked, for the tests of what survives it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from p3iv.extraction import ray_engine
+from p3iv.extraction.request import EncodedVideo, Recipe, VideoTask
+from p3iv.extraction.worker import encode_group
+
+
+def install() -> None:
+    """Let the Ray engine ask such workers."""
+    ray_engine.encode_group = die_once  # type: ignore[attr-defined]
+
+
+def die_once(tasks: Sequence[VideoTask], recipe: Recipe) -> list[EncodedVideo]:
+    """The work, except for the first process that is asked for it."""
+    try:
+        Path(os.environ["P3IV_TEST_DIE_ONCE"]).touch(exist_ok=False)
+    except FileExistsError:
+        return encode_group(tasks, recipe)
+    os._exit(1)

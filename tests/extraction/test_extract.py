@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clips import number_of
+from extraction.conftest import LENGTHS_S
+from p3iv.dataset import open_dataset
+from p3iv.errors import ConfigError, DatasetError, FeatureError
+from p3iv.extraction import (
+    ExtractionReport,
+    ExtractionRequest,
+    encode_moment,
+    encode_picture,
+    encode_seconds,
+    extract_features,
+)
+from p3iv.extraction.engines import run_processes
+from p3iv.extraction.request import Advance, EncodedVideo, Recipe, VideoTask
+from p3iv.extraction.work_folder import WORK_FOLDER
+from p3iv.extraction.worker import encode_videos, wanted_seconds
+from p3iv.features import FeatureStore, KeptSeconds, read_language
+from p3iv.features.encoders import EncoderOptions, build_encoder
+from p3iv.features.frames import VideoReader
+from p3iv.features.framing import frame_picture
+
+
+def extract(folder: Path, **options: object) -> ExtractionReport:
+    request = ExtractionRequest(folder, **{"text_encoder": "keep", **options})  # type: ignore[arg-type]
+    return extract_features(request)
+
+
+def content_of(folder: Path) -> dict[str, str]:
+    """A digest of every file of the store."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted((folder / "features").iterdir())
+    }
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory: pytest.TempPathFactory, kitchen_source: Path) -> dict[str, str]:
+    """What an extraction that nothing befalls writes."""
+    folder = Path(shutil.copytree(kitchen_source, tmp_path_factory.mktemp("whole") / "kitchen"))
+    extract(folder)
+    return content_of(folder)
+
+
+def test_every_second_becomes_the_row_of_its_middle(kitchen: Path) -> None:
+    report = extract(kitchen)
+    assert report.features.num_videos == 4
+    assert report.problems == ()
+    assert 4 * sum(LENGTHS_S.values()) < report.num_frames <= 5 * sum(LENGTHS_S.values())
+    dataset = open_dataset(kitchen)
+    assert (dataset.card.encoder, dataset.card.simulated, dataset.card.features_per_second) == (
+        "efficientnet-lite0",
+        False,
+        1.0,
+    )
+    store = dataset.features
+    assert store is not None
+    assert store.videos == tuple(LENGTHS_S)
+    assert store.fingerprint == dataset.card.feature_fingerprint
+    encoder = build_encoder("efficientnet-lite0")
+    for video, length_s in LENGTHS_S.items():
+        assert store.num_rows(video) == length_s
+        with VideoReader(kitchen / "videos" / f"{video}.mp4") as reader:
+            (picture,) = reader.frames_at([2.5])
+        assert number_of(picture.pixels) == 12
+        row = encoder.encode(frame_picture(picture, encoder.framing)[None, None])
+        assert np.array_equal(store.rows(video)[2], row[0].to(torch.float16).numpy())
+    assert not (kitchen / WORK_FOLDER).exists()
+
+
+def test_step_texts_become_embeddings(kitchen: Path) -> None:
+    lines = (kitchen / "steps.csv").read_text(encoding="utf-8").splitlines()
+    (kitchen / "steps.csv").write_text(
+        "\n".join(
+            [f"{lines[0]},text", *(f"{line},heat the kettle" if "boil" in line else f"{line}," for line in lines[1:])]
+        ),
+        encoding="utf-8",
+    )
+    report = extract(kitchen, text_encoder=None)
+    table = read_language(kitchen / "language.npz")
+    assert report.text_encoder == open_dataset(kitchen).card.text_encoder == "minilm"
+    assert table.names == ("boil water", "pour", "stir")
+    from p3iv.features.encoders import build_text_encoder
+
+    wanted = build_text_encoder("minilm").encode_text(["heat the kettle", "pour", "stir"]).numpy()
+    assert np.allclose(table.embedding, wanted, atol=1e-6)
+
+
+def test_two_processes_write_the_same_bytes(kitchen: Path, expected: dict[str, str]) -> None:
+    extract(kitchen, jobs=2)
+    assert content_of(kitchen) == expected
+
+
+def test_only_needed_keeps_the_seconds_that_are_looked_at(kitchen: Path) -> None:
+    whole = extract(kitchen)
+    rows = {video: FeatureStore.open(kitchen / "features").rows(video).copy() for video in LENGTHS_S}
+    steps = "".join(f"{video},tea,boil water,0.5,0.9\n{video},tea,pour,0.5,0.9\n" for video in LENGTHS_S)
+    (kitchen / "steps.csv").write_text(f"video,task,step,start_s,end_s\n{steps}", encoding="utf-8")
+    report = extract(kitchen, only_needed=True, overwrite=True)
+    store = FeatureStore.open(kitchen / "features")
+    assert report.num_frames < whole.num_frames / 1.5
+    for video, length_s in LENGTHS_S.items():
+        assert store.kept(video) == KeptSeconds(length_s, (0, 1))
+        assert np.array_equal(store.packed_rows(video), rows[video][:2])
+
+
+def test_a_video_without_times_needs_its_ends() -> None:
+    assert wanted_seconds((0.0, float("inf")), 100) == [0, 1, 98, 99]
+    assert wanted_seconds((0.0, float("inf")), 1) == [0]
+    assert wanted_seconds((3.9, 1e9), 6) == [2, 3, 4, 5]
+    assert wanted_seconds(None, 3) == [0, 1, 2]
+
+
+def test_a_bad_video_costs_itself_and_is_read_again_when_mended(kitchen: Path, expected: dict[str, str]) -> None:
+    videos = kitchen / "videos"
+    shutil.copy(videos / "v3.mp4", kitchen / "v3.mp4")
+    (videos / "v3.mp4").write_bytes(b"")
+    (videos / "v4.mp4").rename(kitchen / "v4.mp4")
+    (videos / "v4.mp4").symlink_to(videos / "v4.mp4")
+    with pytest.raises(FeatureError, match=r"--strict: 2 videos cannot be used, so nothing was written"):
+        extract(kitchen, strict=True)
+    assert not (kitchen / "features").exists()
+    report = extract(kitchen)
+    assert [str(problem) for problem in report.problems] == [
+        f"{videos / 'v3.mp4'}: is empty; left without features",
+        f"{videos / 'v4.mp4'}: is a link that leads nowhere; left without features",
+    ]
+    assert (report.features.num_videos, report.num_resumed) == (2, 2)
+    (kitchen / "v3.mp4").replace(videos / "v3.mp4")
+    (kitchen / "v4.mp4").replace(videos / "v4.mp4")
+    report = extract(kitchen, overwrite=True)
+    assert (report.problems, report.num_resumed) == ((), 2)
+    assert content_of(kitchen) == expected
+    assert not (kitchen / WORK_FOLDER).exists()
+
+
+def test_where_no_video_can_be_used_nothing_is_written(kitchen: Path) -> None:
+    before = {path.name for path in kitchen.iterdir()}
+    for video in LENGTHS_S:
+        (kitchen / "videos" / f"{video}.mp4").unlink()
+    (kitchen / "videos" / "v3.mp4").mkdir()
+    with pytest.raises(FeatureError, match=r"none of the 4 videos can be used:\n(.*\n)*.*v3\.mp4: is a folder"):
+        extract(kitchen)
+    assert {path.name for path in kitchen.iterdir()} == before
+
+
+def test_rows_of_a_changed_file_or_another_encoder_are_not_reused(kitchen: Path) -> None:
+    (kitchen / "videos" / "v4.mp4").rename(kitchen / "v4.mp4")  # so that finished rows are kept
+    extract(kitchen)
+    shutil.copy(kitchen / "videos" / "v3.mp4", kitchen / "videos" / "tée.mp4")
+    report = extract(kitchen, overwrite=True)
+    assert report.num_resumed == 2
+    store = FeatureStore.open(kitchen / "features")
+    assert np.array_equal(store.rows("tée"), store.rows("v3"))
+    assert extract(kitchen, overwrite=True, dtype="float32").num_resumed == 0
+    assert FeatureStore.open(kitchen / "features").dtype == np.float32
+
+
+def test_features_that_are_there_are_not_replaced_unasked(kitchen: Path, expected: dict[str, str]) -> None:
+    extract(kitchen)
+    with pytest.raises(DatasetError, match=r"has efficientnet-lite0 features. Pass --overwrite"):
+        extract(kitchen)
+    shutil.rmtree(kitchen / "features")
+    np.savez(kitchen / "language.npz", step=["boil water", "pour", "stir"], embedding=np.eye(3, 8))
+    with pytest.raises(DatasetError, match="--text-encoder keep"):
+        extract(kitchen, text_encoder=None)
+    extract(kitchen)
+    assert read_language(kitchen / "language.npz").embedding.shape == (3, 8)
+    assert content_of(kitchen) == expected
+
+
+def test_new_steps_are_embedded_with_the_old_ones(kitchen: Path) -> None:
+    names = ["unseen", "boil water", "pour", "stir"]
+    np.savez(kitchen / "language.npz", step=names, embedding=np.eye(4, 8))
+    with (kitchen / "steps.csv").open("a", encoding="utf-8") as steps:
+        steps.write("v3,tea,serve,5.5,5.9\n")
+    with pytest.raises(DatasetError, match="no embedding for 1 steps: serve"):
+        extract(kitchen)
+    extract(kitchen, text_encoder=None, overwrite=True)
+    assert read_language(kitchen / "language.npz").names == (*names, "serve")
+
+
+def test_precomputed_features_are_packed(kitchen: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    for video, length_s in LENGTHS_S.items():
+        np.save(tmp_path / "rows" / f"{video}.npy", np.full((length_s, 3), 7, np.float32))
+    report = extract(kitchen, encoder="precomputed", weights=str(tmp_path / "rows"))
+    assert (report.encoder, report.features.width) == ("precomputed", 3)
+    assert open_dataset(kitchen).card.encoder == "precomputed"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from p3iv.extraction import ExtractionRequest, extract_features
+def stop(at):
+    if at.num_done == 2:
+        os.kill(os.getpid(), 9)
+extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder="keep"), on_advance=stop)
+"""
+
+
+def test_killed_half_way_and_run_again_it_ends_the_same(kitchen: Path, expected: dict[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, kitchen], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (kitchen / "features").exists()
+    assert len(list((kitchen / WORK_FOLDER).glob("*.npz"))) == 2
+    seen: list[Advance] = []
+    report = extract_features(ExtractionRequest(kitchen, text_encoder="keep"), on_advance=seen.append)
+    assert report.num_resumed == 2
+    assert [at.num_done for at in seen] == [2, 3, 4]
+    assert content_of(kitchen) == expected
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from p3iv.extraction.work_folder import hold_folder
+with hold_folder(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_extraction_into_one_folder_is_refused(kitchen: Path, expected: dict[str, str]) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, kitchen], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(DatasetError, match="Another extraction is at work"):
+            extract(kitchen)
+        other.kill()
+    extract(kitchen)  # what was killed holds nothing
+    assert content_of(kitchen) == expected
+
+
+class Deadly:
+    """Stands for a task on which its process dies, as on a file that crashes the decoder."""
+
+    video = "deadly"
+    path = Path("deadly.mp4")
+    moments_s = None
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return _die, ("in the worker",)
+
+
+def _die(_: str) -> None:
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_costs_one_video(kitchen: Path) -> None:
+    tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S]
+    groups = [(tasks[0],), (Deadly(),), (tasks[1], tasks[2]), (tasks[3],)]
+    recipe = Recipe("efficientnet-lite0", EncoderOptions(), "float16", 1)
+    done = {encoded.video: encoded for encoded in run_processes(groups, recipe, jobs=2)}  # type: ignore[arg-type]
+    assert set(done) == {*LENGTHS_S, "deadly"}
+    assert done.pop("deadly").fault == "deadly.mp4: the process that read it died, twice"
+    assert all(encoded.fault is None for encoded in done.values())
+
+
+def test_decoding_ends_when_nobody_listens(kitchen: Path) -> None:
+    import threading
+
+    tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S] * 5
+    before = threading.active_count()
+    stream = encode_videos(tasks, build_encoder("efficientnet-lite0"), "float16")
+    assert isinstance(next(iter(stream)), EncodedVideo)
+    stream.close()  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert threading.active_count() == before
+
+
+def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    encoder = build_encoder("efficientnet-lite0")
+    path = kitchen / "videos" / "v3.mp4"
+    extract(kitchen, dtype="float32")
+    rows = FeatureStore.open(kitchen / "features").rows("v3")
+    assert np.array_equal(encode_seconds(path, [1, 2, 3], encoder), rows[1:4])
+    assert np.array_equal(encode_seconds(path, [5, 9], encoder), rows[[5, 5]])
+    assert np.array_equal(encode_moment(path, 5.7, encoder), rows[[4, 5, 5]])
+    with pytest.raises(FeatureError, match=r"v3\.mp4: is 6\.0 s long, asked for 71 s"):
+        encode_moment(path, 71, encoder)
+    with VideoReader(path) as reader:
+        (picture,) = reader.frames_at([2.5])
+    Image.fromarray(picture.pixels).save(tmp_path / "still.png")
+    assert np.allclose(encode_picture(tmp_path / "still.png", encoder)[0], rows[2], atol=1e-6)
+
+
+def test_wrong_settings_name_themselves() -> None:
+    for options, message in (
+        ({"engine": "spark"}, "--engine spark, but it is one of local, ray"),
+        ({"dtype": "float64"}, "--dtype float64"),
+        ({"jobs": 0}, "--jobs 0"),
+        ({"address": "auto"}, "pass --engine ray"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            ExtractionRequest(Path("x"), **options)
+
+
+@pytest.mark.slow
+def test_ray_writes_the_same_bytes_and_survives_a_lost_worker(
+    kitchen: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("P3IV_TEST_DIE_ONCE", str(tmp_path / "died"))
+    code = (
+        "import sys; from pathlib import Path; import extraction.dying as dying;"
+        "from p3iv.extraction import ExtractionRequest, extract_features;"
+        "dying.install();"
+        "extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder='keep', engine='ray', jobs=2))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", code, kitchen], check=True, env=environment, capture_output=True)
+    assert (tmp_path / "died").exists()
+    assert content_of(kitchen) == expected

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from clips import number_of, numbered, write_clip
+from p3iv.errors import FeatureError
+from p3iv.features.frames import VideoReader
+from p3iv.features.framing import Framing, frame_picture
+from p3iv.features.pictures import Picture, read_picture
+from p3iv.features.video_input import find_fault
+
+B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
+EVEN_MS = [40 * number for number in range(200)]
+_rng = random.Random(1)
+UNEVEN_MS = [0]
+for _ in range(150):
+    UNEVEN_MS.append(UNEVEN_MS[-1] + _rng.choice([10, 40, 120, 500]))
+LATE_MS = [7300 + time_ms for time_ms in EVEN_MS]
+KINDS = {
+    "even.mp4": EVEN_MS,
+    "uneven.mp4": UNEVEN_MS,
+    "uneven.mkv": UNEVEN_MS,
+    "late.mp4": LATE_MS,
+    "late.mkv": LATE_MS,
+    "late.ts": LATE_MS,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("clips")
+    for name, times_ms in KINDS.items():
+        write_clip(path / name, times_ms, options=B_FRAMES)
+    return path
+
+
+@cache
+def decode_all(path: Path) -> list[tuple[Fraction, NDArray[np.uint8]]]:
+    """Every frame with its time, by a plain decode from start to end."""
+    with av.open(path) as container:
+        origin = Fraction(container.start_time or 0, av.time_base)
+        return [
+            (frame.pts * frame.time_base - origin, np.asarray(frame.to_ndarray(format="rgb24"), np.uint8))
+            for frame in container.decode(video=0)
+            if frame.pts is not None and frame.time_base is not None
+        ]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_times_of_a_full_decode_are_those_that_were_written(folder: Path, name: str) -> None:
+    frames = decode_all(folder / name)
+    assert [number_of(pixels) for _, pixels in frames] == list(range(len(KINDS[name])))
+    written = [Fraction(time_ms - KINDS[name][0], 1000) for time_ms in KINDS[name]]
+    assert all(abs(time_s - there) < Fraction(1, 1000) for (time_s, _), there in zip(frames, written, strict=True))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_frames_by_time_are_those_of_a_full_decode(folder: Path, name: str, data: st.DataObject) -> None:
+    frames = decode_all(folder / name)
+    last = float(frames[-1][0])
+    moments = sorted(data.draw(st.lists(st.floats(-1, last + 0.5), min_size=1, max_size=6)))
+    with VideoReader(folder / name) as reader:
+        pictures = list(reader.frames_at(moments))
+    for moment, picture in zip(moments, pictures, strict=True):
+        shown = max((place for place, (time_s, _) in enumerate(frames) if time_s <= Fraction(moment)), default=0)
+        assert np.array_equal(picture.pixels, frames[shown][1]), moment
+
+
+def test_a_frame_is_shown_from_its_own_time_on(folder: Path) -> None:
+    moments = [0.999, 1.0, 1.0399, 1.04]
+    with VideoReader(folder / "late.mp4") as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at(moments)] == [24, 25, 25, 26]
+        assert (float(reader.length_s), reader.num_seconds) == (8.0, 8)
+
+
+def test_far_moments_are_reached_without_decoding_what_lies_between(folder: Path) -> None:
+    with VideoReader(folder / "even.mp4") as reader:
+        pictures = list(reader.frames_at([0.1, 7.5]))
+        assert [number_of(picture.pixels) for picture in pictures] == [2, 187]
+        assert reader.num_decoded < 60  # of 200
+    with VideoReader(folder / "even.mp4") as reader:
+        list(reader.frames_at([second / 10 for second in range(80)]))
+        assert reader.num_decoded < 300  # near moments are not sought one by one
+
+
+@pytest.mark.parametrize(("codec", "name"), [("mpeg4", "x.avi"), ("mpeg4", "x.mkv"), ("libvpx-vp9", "x.webm")])
+def test_other_codecs_and_containers(tmp_path: Path, codec: str, name: str) -> None:
+    options = {"deadline": "realtime", "cpu-used": "8"} if "vp9" in codec else {"g": "10"}
+    write_clip(tmp_path / name, EVEN_MS[:60], codec=codec, options=options)
+    with VideoReader(tmp_path / name) as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at([0.5, 1.5])] == [12, 37]
+
+
+@pytest.mark.parametrize(("degrees", "turns"), [(90, 1), (-90, 3), (180, 2)])
+def test_rotation_is_honoured(tmp_path: Path, degrees: float, turns: int) -> None:
+    write_clip(tmp_path / "x.mp4", EVEN_MS[:5], size=(128, 128), rotation=degrees)
+    with VideoReader(tmp_path / "x.mp4") as reader:
+        (picture,) = reader.frames_at([0.0])
+    assert picture.quarter_turns == turns
+    stored = np.zeros((128, 128, 3), np.uint8)
+    stored[:64, 64:] = 255
+    shown = frame_picture(Picture(stored, quarter_turns=turns), Framing(128)).permute(1, 2, 0).numpy()
+    assert np.array_equal(shown, np.rot90(stored, turns))
+
+
+def test_a_phone_held_upright_is_shown_upright(tmp_path: Path) -> None:
+    """The matrix that phones write for a clockwise quarter turn: what is stored on the left is shown on top."""
+    path = tmp_path / "phone.mp4"
+    write_clip(path, EVEN_MS[:3], size=(128, 128))
+    content = bytearray(path.read_bytes())
+    place = content.index(b"tkhd") + 4 + 40
+    content[place : place + 36] = struct.pack(">9i", 0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)
+    path.write_bytes(content)
+    with VideoReader(path) as reader:
+        (picture,) = reader.frames_at([0.0])
+    stored = np.zeros((128, 128, 3), np.uint8)
+    stored[:, :64] = 255
+    shown = frame_picture(Picture(stored, quarter_turns=picture.quarter_turns), Framing(128))
+    assert shown[:, :60].min() == 255
+    assert shown[:, 68:].max() == 0
+
+
+def test_the_shape_of_pixels_is_honoured(tmp_path: Path) -> None:
+    write_clip(tmp_path / "x.mp4", EVEN_MS[:3], size=(64, 128), aspect=Fraction(2))
+    with VideoReader(tmp_path / "x.mp4") as reader:
+        (picture,) = reader.frames_at([0.0])
+    assert picture.pixel_aspect == 2
+    stored = np.zeros((128, 64, 3), np.uint8)  # shown as 128 x 128, so all of it is seen
+    stored[:, :32] = 255
+    shown = frame_picture(Picture(stored, 2.0), Framing(128))
+    assert shown[:, :, :62].min() == 255
+    assert shown[:, :, 66:].max() == 0
+
+
+@settings(max_examples=40)
+@given(
+    height=st.integers(1, 90),
+    width=st.integers(1, 90),
+    aspect=st.sampled_from([1.0, 1e-6, 0.3, 16 / 11, 1e6]),
+    turns=st.integers(0, 3),
+)
+def test_any_picture_becomes_a_square(height: int, width: int, aspect: float, turns: int) -> None:
+    picture = Picture(np.full((height, width, 3), 77, np.uint8), aspect, turns)
+    for name in ("bilinear", "bicubic"):
+        square = frame_picture(picture, Framing(32, name))
+        assert square.shape == (3, 32, 32)
+        assert square.unique().tolist() == [77]
+
+
+def test_odd_sizes_and_no_audio(tmp_path: Path) -> None:
+    write_clip(tmp_path / "x.mkv", EVEN_MS[:3], codec="ffv1", size=(133, 35))
+    with VideoReader(tmp_path / "x.mkv") as reader:
+        (picture,) = reader.frames_at([0.0])
+    assert picture.pixels.shape == (35, 133, 3)
+
+
+def spoil(name: str, folder: Path) -> Path:
+    path = folder / "bad video é.mp4"
+    good = (folder / "good.mp4").read_bytes()
+    if name == "symlink loop":
+        path.symlink_to(path)
+    elif name == "folder":
+        path.mkdir()
+    elif name == "audio only":
+        write_sound(path)
+    elif name != "missing":
+        content = {
+            "empty": b"",
+            "cut before its index": good[: len(good) // 2],
+            "noise": random.Random(0).randbytes(5000),
+            "4 GB header": b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\xff\xff\xff\xffmoov",
+            "8 EB header": b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\1mdat" + b"\x7f" + b"\xff" * 7,
+            "playlist": b"#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n",
+        }[name]
+        path.write_bytes(content)
+    return path
+
+
+def write_sound(path: Path) -> None:
+    with av.open(path, "w") as container:
+        stream = container.add_stream("aac", rate=16000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 16000), np.float32), format="fltp", layout="mono")
+        frame.sample_rate = 16000
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+FAULTS = {
+    "missing": "No such file",
+    "symlink loop": "symbolic links",
+    "folder": "is a folder",
+    "audio only": "no video stream",
+    "empty": "is empty",
+    "cut before its index": "cannot be read",
+    "noise": "cannot be read",
+    "4 GB header": "no video stream|cannot be read",
+    "8 EB header": "no video stream|cannot be read",
+    "playlist": "cannot be read",
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_file_that_is_no_video_is_named(tmp_path: Path, name: str) -> None:
+    write_clip(tmp_path / "good.mp4", EVEN_MS[:60])
+    path = spoil(name, tmp_path)
+    with pytest.raises(FeatureError, match=FAULTS[name]) as caught, VideoReader(path):
+        pass
+    assert str(caught.value).startswith(f"{path}: ")
+    assert find_fault(path)
+
+
+def test_a_video_that_ends_early_is_named(tmp_path: Path) -> None:
+    write_clip(
+        tmp_path / "x.mp4", EVEN_MS, options={"g": "5", "threads": "1"}, container_options={"movflags": "faststart"}
+    )
+    content = (tmp_path / "x.mp4").read_bytes()
+    (tmp_path / "x.mp4").write_bytes(content[: content.index(b"mdat") + 4000])
+    with pytest.raises(FeatureError, match=r"x.mp4: cut short: 8.0 s announced"), VideoReader(tmp_path / "x.mp4"):
+        pass
+
+
+def test_a_moment_that_the_video_never_reaches_is_an_error(folder: Path) -> None:
+    with VideoReader(folder / "even.mp4") as reader, pytest.raises(FeatureError, match=r"pictures end at 8.0 s"):
+        list(reader.frames_at([9.5]))
+
+
+HUGE = """
+import resource, sys
+from pathlib import Path
+from p3iv.errors import FeatureError
+from p3iv.features.frames import VideoReader
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    with VideoReader(Path(sys.argv[1])) as reader:
+        list(reader.frames_at([0.0]))
+except FeatureError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def huge_header(folder: Path) -> Path:
+    """Raw video that announces pictures of 216 MB and has none."""
+    (folder / "x.mp4").write_bytes(b"YUV4MPEG2 W12000 H12000 F25:1 Ip C420jpeg\nFRAME\n" + bytes(1000))
+    return folder / "x.mp4"
+
+
+def huge_frames(folder: Path) -> Path:
+    """A small video whose frames say, each for itself, that they are large."""
+    write_clip(folder / "x.mkv", EVEN_MS[:3], codec="mjpeg", size=(64, 64), options={"strict": "unofficial"})
+    start_of_frame = b"\xff\xc0\x00\x11\x08"
+    content = (folder / "x.mkv").read_bytes()
+    assert content.count(start_of_frame) == 3
+    small, large = (start_of_frame + struct.pack(">HH", size, size) for size in (64, 12000))
+    (folder / "x.mkv").write_bytes(content.replace(small, large))
+    return folder / "x.mkv"
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"), [(huge_header, "pictures of 12000 x 12000; up to"), (huge_frames, "cannot be read")]
+)
+def test_huge_pictures_are_refused_before_memory_is_taken(
+    tmp_path: Path, make: Callable[[Path], Path], reason: str
+) -> None:
+    path = make(tmp_path)
+    done = subprocess.run([sys.executable, "-c", HUGE, path], capture_output=True, text=True, check=True)
+    message, kilobytes = done.stdout.splitlines()
+    assert message.startswith(f"{path}: {reason}")
+    assert int(kilobytes) < 50_000
+
+
+def test_memory_does_not_grow_with_the_video(tmp_path: Path) -> None:
+    write_clip(tmp_path / "x.mp4", [40 * number for number in range(1500)], options={"preset": "ultrafast"})
+    tracked = "with VideoReader(Path(sys.argv[1])) as reader:\n    for _ in reader.frames_at(range(60)): pass\n"
+    code = HUGE.partition("try:")[0] + tracked + HUGE.splitlines()[-1]
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "x.mp4"], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 60_000  # 1,500 frames of RGB alone would be 18 MB here, as objects of PyAV far more
+
+
+def test_a_picture_file_is_turned_as_its_camera_was_held(tmp_path: Path) -> None:
+    from PIL import Image
+
+    image = Image.fromarray(numbered(5))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn clockwise to show
+    image.save(tmp_path / "x.png", exif=exif)
+    assert np.array_equal(read_picture(tmp_path / "x.png").pixels, np.rot90(numbered(5), -1))
+    (tmp_path / "y.jpg").write_bytes(b"\xff\xd8 no picture")
+    with pytest.raises(FeatureError, match=r"y\.jpg: cannot be read as a picture"):
+        read_picture(tmp_path / "y.jpg")
+
+
+def test_a_good_file_beside_bad_ones_reads_as_ever(tmp_path: Path) -> None:
+    write_clip(tmp_path / "good.mp4", EVEN_MS[:60])
+    odd = tmp_path / "concat:a|b %03d 'x' é.mp4"
+    shutil.copy(tmp_path / "good.mp4", odd)
+    with VideoReader(odd) as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at([1.0])] == [25]
