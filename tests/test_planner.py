@@ -13,7 +13,7 @@ from p3iv.config import override, preset_config
 from p3iv.dataset import open_dataset
 from p3iv.errors import DatasetError, PlanError
 from p3iv.evaluation import EvaluationRequest, evaluate
-from p3iv.moments import read_moment
+from p3iv.moments import MomentReader
 from p3iv.observations import load_planning_data
 from p3iv.planner import Planner
 from p3iv.plans import PlanDistribution
@@ -71,7 +71,7 @@ def test_the_command_speaks_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -
         ("nowhere@3", "no features of a video 'nowhere'"),
         ("kitchen", "is no moment"),
         ("x@-3", "is no moment"),
-        ("gone.npy", "is no file"),
+        ("gone.npy", "is no moment"),
     ],
 )
 def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: str, message: str) -> None:
@@ -83,7 +83,7 @@ def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: 
 def test_a_moment_after_the_end_is_refused(tabletop: Path) -> None:
     dataset = open_dataset(tabletop)
     with pytest.raises(DatasetError, match="end at"):
-        read_moment(f"{dataset.videos[0].id}@100000", dataset, "mean")
+        MomentReader("state", "mean", dataset).read(f"{dataset.videos[0].id}@100000")
 
 
 def test_observations_of_another_shape_are_refused(run: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,6 +56,17 @@ def curate(
         train_sequences=_sequences(videos, vocabulary, split.train),
         val_sequences=_sequences(videos, vocabulary, split.val),
     )
+
+
+def note_untimed(videos: Sequence[Video], settings: CurationSettings) -> Iterator[str]:
+    """Name the videos without times that are of no use at this horizon."""
+    length = settings.num_actions + (settings.window == "after-start")
+    unused = [video.id for video in videos if not video.is_timed and len(video.steps) != length]
+    if unused:
+        yield (
+            f"{counted(len(unused), 'video')} whose steps have no times cannot be used: such a list is one window, "
+            f"from the first moment to the last, at its own length, which is not {length}: {listed(unused)}"
+        )
 
 
 def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings) -> list[Window]:
@@ -124,9 +136,16 @@ def _split_from_file(name: str) -> Split:
 
 
 def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead: bool) -> list[Window]:
-    """Slide over one video; with `lead`, the start is shown at one more action before those that are predicted."""
+    """Slide over one video; with `lead`, the start is shown at one more action before those that are predicted.
+
+    Where only the order of the steps is known, the video shows the start and the goal of the whole list and nothing
+    else: it gives one window, at the horizon of its own length.
+    """
     ids = [vocabulary.id_of[step.action] for step in video.steps]
     shown_before = 1 if lead else 0
+    if not video.is_timed:
+        whole = Window(video.id, shown_before, tuple(ids[shown_before:]), start_s=0.0, goal_s=math.inf)
+        return [whole] if len(whole.action_ids) == num_actions else []
     return [
         Window(
             video=video.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from p3iv.config import DataConfig
-from p3iv.curation import Sequences, curate
+from p3iv.curation import Sequences, curate, note_untimed
 from p3iv.dataset import Dataset
 from p3iv.errors import DatasetError
 from p3iv.types import SIDES, Side, Window, listed
@@ -45,6 +46,7 @@ class PlanningData:
     """All that training and evaluation read of a dataset."""
 
     label: str
+    encoder: str | None  # of the features
     names: tuple[str, ...]  # the vocabulary
     language: Tensor | None  # (A, F_l)
     train: WindowTensors
@@ -63,16 +65,17 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
     """Curate the windows and read their observations; windows that nothing was seen of are left out and counted."""
     if dataset.features is None:
         raise DatasetError(
-            f"{dataset.folder} has no features. Import it with --features FOLDER, or make stand-ins with "
-            f"`p3iv data simulate {dataset.folder}`."
+            f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
+            f"import it with --features FOLDER, or make stand-ins with `p3iv data simulate {dataset.folder}`."
         )
     sets = curate(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
-    reader = _Reader(dataset, config.observation)
+    reader = _Reader(dataset, config.observation, with_steps=with_steps)
     usable = {side: [w for w in sets.side(side) if reader.has_seen(w)] for side in SIDES}
     lost = {w.video for side in SIDES for w in sets.side(side) if not reader.has_seen(w)}
-    notes = list(sets.notes)
+    notes = [*sets.notes, *note_untimed(dataset.videos, config)]
     if lost:
-        notes.append(f"windows of {len(lost)} videos without times or features are left out: {listed(sorted(lost))}")
+        what = "features or times of their steps" if with_steps else "features"
+        notes.append(f"windows of {len(lost)} videos without {what} are left out: {listed(sorted(lost))}")
     for side in SIDES:
         if not usable[side]:
             longest = max(len(video.steps) for video in dataset.videos)
@@ -82,6 +85,7 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
             )
     return PlanningData(
         label=dataset.card.label,
+        encoder=dataset.card.encoder,
         names=dataset.vocabulary.names,
         language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
         train_sequences=sets.train_sequences,
@@ -111,7 +115,7 @@ def _fingerprint(dataset: Dataset, windows: Mapping[Side, Sequence[Window]]) -> 
 class _Reader:
     """Reads observations from the packed store."""
 
-    def __init__(self, dataset: Dataset, observation: str) -> None:
+    def __init__(self, dataset: Dataset, observation: str, *, with_steps: bool = False) -> None:
         if dataset.features is None:
             raise DatasetError(f"{dataset.folder} has no features.")
         self._folder = dataset.folder
@@ -119,6 +123,7 @@ class _Reader:
         self._per_second = dataset.card.features_per_second
         self._concat = observation == "concat"
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
+        self._with_steps = with_steps
 
     def check_moment(self, video: str, second: float) -> None:
         """Refuse a moment that nothing was seen of."""
@@ -129,7 +134,8 @@ class _Reader:
             raise DatasetError(f"{video}@{second:g}, but the features of this video end at {length:g} seconds.")
 
     def has_seen(self, window: Window) -> bool:
-        return window.start_s is not None and window.goal_s is not None and window.video in self._store
+        is_timed = not self._with_steps or self._start_of[window.video][0] is not None
+        return is_timed and window.start_s is not None and window.goal_s is not None and window.video in self._store
 
     def tensors(self, windows: Sequence[Window], *, with_steps: bool) -> WindowTensors:
         starts = [(w.video, w.start_s or 0.0) for w in windows]
@@ -155,7 +161,8 @@ class _Reader:
         width = self._store.width * (len(AROUND) if self._concat else 1)
         observed = np.empty((len(moments), width), dtype=np.float32)
         for number, (video, second) in enumerate(moments):
-            near = rows_around(second * self._per_second, self._store.num_rows(video))
+            num_rows = self._store.num_rows(video)
+            near = rows_around(num_rows - 1 if second == math.inf else second * self._per_second, num_rows)
             seen = self._store.rows_at(video, near).astype(np.float32)
             observed[number] = seen.reshape(-1) if self._concat else seen.mean(axis=0)
         return torch.from_numpy(observed)

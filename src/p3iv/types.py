@@ -106,7 +106,7 @@ class Window:
     first_step: int  # index in the video of the first action that is predicted
     action_ids: tuple[int, ...]  # (T,)
     start_s: float | None  # the start observation is centred here
-    goal_s: float | None
+    goal_s: float | None  # infinite: at the end of the video
 
 
 @dataclass

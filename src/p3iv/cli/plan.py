@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.atomic import write_text
 from p3iv.cli.choices import ModeName
 from p3iv.cli.console import out
 
 if TYPE_CHECKING:
     from p3iv.plans import PlanDistribution
 
-EXAMPLE = "Example: p3iv plan runs/first --start make_tea_0003@12.5 --goal make_tea_0003@71"
+EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 
 
 def plan_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of `p3iv train`.")],
-    start: Annotated[str, typer.Option("--start", metavar="MOMENT", help="VIDEO@SECONDS, or a .npy of features.")],
-    goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help="VIDEO@SECONDS, or a .npy of features.")],
+    start: Annotated[
+        str, typer.Option("--start", metavar="MOMENT", help="clip.mp4@12.5, a picture, a .npy, or VIDEO@SECONDS.")
+    ],
+    goal: Annotated[
+        str, typer.Option("--goal", metavar="MOMENT", help="clip.mp4@12.5, a picture, a .npy, or VIDEO@SECONDS.")
+    ],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="The dataset folder, where it has moved.")
     ] = None,
@@ -29,21 +34,28 @@ def plan_command(
     top: Annotated[int, typer.Option("--top", min=1, help="How many plans to print.")] = 5,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the plans that were drawn, as one graph.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole distribution as JSON.")] = False,
 ) -> None:
     """Plan between two moments: the plan to follow, and the alternatives with their probabilities."""
     import torch  # noqa: PLC0415 - takes a second to import
 
-    from p3iv.moments import is_file_moment, read_moment  # noqa: PLC0415
+    from p3iv.moments import MomentReader, needs_dataset  # noqa: PLC0415
     from p3iv.planner import Planner  # noqa: PLC0415
+    from p3iv.report import draw_distribution  # noqa: PLC0415
     from p3iv.training.run_folder import dataset_of  # noqa: PLC0415
 
     torch.set_num_threads(threads)
     planner = Planner.from_pretrained(run, device=device)
-    dataset = None if is_file_moment(start) and is_file_moment(goal) else dataset_of(run, data)
-    observation = planner.trained.header.config.data.observation
-    ends = (read_moment(text, dataset, observation) for text in (start, goal))
+    dataset = dataset_of(run, data) if needs_dataset(start) or needs_dataset(goal) else None
+    header = planner.trained.header
+    reader = MomentReader(header.encoder, header.config.data.observation, dataset)
+    ends = (reader.read(text) for text in (start, goal))
     distribution = planner.plan(*ends, num_samples=samples, seed=seed, mode=mode.value)
+    if svg is not None:
+        write_text(svg, draw_distribution(distribution))
     if as_json:
         typer.echo(distribution.to_json())
     else:

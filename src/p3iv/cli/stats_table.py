@@ -22,6 +22,9 @@ def print_stats(stats: DatasetStats) -> None:
         f"{100 * stats.repeated_next_share:.1f} % repeat the step before them",
         markup=False,
     )
+    if stats.untimed:
+        by_length = ", ".join(f"{number} of {length} steps" for length, number in stats.untimed.items())
+        out.print(f"without times: {by_length}; each is one window, its whole list, at the horizon of its length")
     if stats.features:
         shown = stats.features
         out.print(f"features: {shown['rows']} rows of {shown['width']} as {shown['dtype']} in {shown['videos']} videos")

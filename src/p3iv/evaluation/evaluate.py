@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -142,7 +143,7 @@ def _prediction_lines(path: Path, dataset: Dataset, names: tuple[str, ...], mode
                 "task": task_of[window.video],
                 "first_step": window.first_step,
                 "start_s": window.start_s,
-                "goal_s": window.goal_s,
+                "goal_s": None if window.goal_s == math.inf else window.goal_s,
                 "prediction": words(counted.decoded[DEFAULT][number]),
                 "probability": float(counted.probability[number]),
                 "reference": [names[action] for action in window.action_ids],

@@ -7,6 +7,7 @@ only the machine that was asked writes.
 from __future__ import annotations
 
 import os
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("ray", "ray", "--engine ray") from error
 
+_PATIENCE_S = 10.0
 _RETRIES = 3  # of a group whose worker, or whose node, was lost
 
 
@@ -59,13 +61,21 @@ def _connect(address: str | None, jobs: int) -> None:
         ray.init(num_cpus=jobs, include_dashboard=False, **options)
         return
     try:
+        _require_answer(address)
         ray.init(address=address, **options)
-    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
+    except (OSError, ValueError, RuntimeError, RayError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ConfigError(
             f"--address {address}: no Ray cluster answers there ({reason}). Give HOST:PORT of its head node, auto for "
             f"the one on this machine, or leave the option out to start one here."
         ) from error
+
+
+def _require_answer(address: str) -> None:
+    """Whether anybody listens there: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
 
 
 def _num_workers() -> int:

@@ -90,7 +90,7 @@ def _check_steps(folder: Path) -> Iterator[Finding]:
         what = f"steps.csv has the rows of {counted(len(scattered), 'video')} in several places"
         yield Finding("warning", f"{what}; does one id stand for two videos? {listed(scattered)}")
     if untimed := [video.id for video in annotations.videos if not video.is_timed]:
-        what = f"{counted(len(untimed), 'video')} without times, so without observations"
+        what = f"{counted(len(untimed), 'video')} without times, so one window each, the whole list"
         yield Finding("warning", f"{what}: {listed(untimed)}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -41,6 +41,7 @@ class DatasetStats:
     steps: int
     steps_per_video: dict[str, float]  # mean, min, max
     repeated_next_share: float  # of the steps that follow another, those that repeat it
+    untimed: dict[int, int]  # videos whose steps have no times, by the number of their steps: one window each
     split: str
     videos_by_side: dict[str, int]  # empty where no video belongs to one side alone
     features: dict[str, object] | None
@@ -70,6 +71,7 @@ def describe_dataset(
         steps=sum(steps),
         steps_per_video={"mean": fmean(steps), "min": min(steps), "max": max(steps)},
         repeated_next_share=_repeated_next_share(dataset),
+        untimed=dict(sorted(Counter(len(video.steps) for video in dataset.videos if not video.is_timed).items())),
         split=settings.split,
         videos_by_side=videos_by_side,
         features=_describe_features(dataset),

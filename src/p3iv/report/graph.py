@@ -93,7 +93,8 @@ def merge_plans(
 
 
 def _path(plan: Plan) -> list[Key]:
-    return [(0, None), *enumerate(plan, start=1), (len(plan) + 1, None)]
+    """From start to goal; no path where there is no plan."""
+    return [(0, None), *enumerate(plan, start=1), (len(plan) + 1, None)] if plan else []
 
 
 def _count_steps(samples: Iterable[tuple[Plan, int]]) -> Counter[Key]:

@@ -27,7 +27,7 @@ class WindowPlans:
     goal_s: float | None
     prediction: Plan  # the decoded plan
     probability: float | None  # of it, under the chain that decoded it
-    reference: Plan
+    reference: Plan  # empty where none is known
     samples: tuple[tuple[Plan, int], ...]  # distinct plans with how often each was drawn, most frequent first
 
     @property

@@ -49,6 +49,7 @@ class Header:
     config: Config
     shape: PlannerShape
     names: tuple[str, ...]  # the vocabulary
+    encoder: str | None  # of the features, so that a user's pictures can be encoded the same way
     data_label: str
     data_fingerprint: str  # of features, language and the windows of all sides
     progress: Progress
@@ -157,6 +158,7 @@ def _header_from(content: dict[str, Any]) -> Header:
         config=config_from(content["config"]),
         shape=PlannerShape(**content["shape"]),
         names=tuple(content["names"]),
+        encoder=content["encoder"],
         data_label=str(content["data_label"]),
         data_fingerprint=str(content["data_fingerprint"]),
         progress=Progress(**progress),

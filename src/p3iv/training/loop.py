@@ -138,6 +138,7 @@ class _Run:
             config=self.config,
             shape=self.learner.planner.shape,
             names=data.names,
+            encoder=data.encoder,
             data_label=data.label,
             data_fingerprint=data.fingerprint,
             progress=Progress(epoch=0, cpu_s=0.0, best_epoch=0, best=None),
