@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clips import write_clip
 from conftest import RunP3iv
 
 README = Path(__file__).parents[1] / "README.md"
@@ -65,6 +66,10 @@ def make_own_folders(folder: Path) -> None:
     np.savez(folder / "captaincook4d" / "step_embeddings.npz", step=steps, embedding=np.eye(3, 8, dtype=np.float32))
     split = {"train": ["v0", "v1", "v2"], "val": ["v3"], "test": ["v4", "v5"]}
     (folder / "captaincook4d" / "split_recordings.json").write_text(json.dumps(split))
+    (folder / "my_kitchen" / "videos").mkdir(parents=True)
+    (folder / "my_kitchen" / "steps.csv").write_text(re.sub(r"(?m)^v(?=\d)", "kitchen-", STEPS))
+    for video in range(6):
+        write_clip(folder / "my_kitchen" / "videos" / f"kitchen-{video}.mp4", range(0, 14_000, 500))
     (folder / "omnivore").mkdir()
     for video in range(6):
         np.save(folder / "omnivore" / f"v{video}.npy", np.ones((13, 8), np.float16))

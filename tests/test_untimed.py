@@ -41,10 +41,10 @@ def test_a_list_without_times_is_one_window_at_its_own_length(tmp_path: Path, p3
         assert all((w.first_step, w.start_s, w.goal_s) == (0, 0.0, math.inf) for w in windows)
     assert len(cut_windows(dataset.videos, dataset.vocabulary, DataConfig(horizon=3, window="after-start"))) == 3
     data = load_planning_data(dataset, DataConfig(horizon=3))
-    for windows in (data.train, data.val, data.test):
-        last = torch.tensor([19.0 + int(w.video[1:]) for w in windows.windows])
-        torch.testing.assert_close(windows.start[:, 0], torch.full_like(last, 1 / 3))  # rows 0, 0 and 1
-        torch.testing.assert_close(windows.goal[:, 0], last - 1 / 3)
+    for side in (data.train, data.val, data.test):
+        last = torch.tensor([19.0 + int(w.video[1:]) for w in side.windows])
+        torch.testing.assert_close(side.start[:, 0], torch.full_like(last, 1 / 3))  # rows 0, 0 and 1
+        torch.testing.assert_close(side.goal[:, 0], last - 1 / 3)
     assert any("3 videos whose steps have no times cannot be used" in note for note in data.notes)
 
 

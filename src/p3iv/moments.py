@@ -50,7 +50,7 @@ class MomentReader:
         if not path.is_file():
             raise PlanError(f"{text!r} is no moment: it is {EXPECTED}.")
         if path.suffix.lower() == ".npy":
-            return self._join(torch.from_numpy(read_observation(path)).float())
+            return self._join(torch.tensor(read_observation(path), dtype=torch.float32))
         if path.suffix.lower() in PICTURES:
             return self._join(torch.from_numpy(encode_picture(path, self.encoder)))
         raise PlanError(f"{text}: which moment of it? A moment is {EXPECTED}.")

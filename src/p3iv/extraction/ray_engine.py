@@ -58,24 +58,32 @@ def _connect(address: str | None, jobs: int) -> None:
     if address is None:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about a coming change
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing of a user's machine is reported unasked
-        ray.init(num_cpus=jobs, include_dashboard=False, **options)
+        # "local", because without an address Ray joins the cluster that the machine last heard of, dead or alive
+        ray.init(address="local", num_cpus=jobs, include_dashboard=False, **options)
         return
+    _require_answer(address)
     try:
-        _require_answer(address)
         ray.init(address=address, **options)
     except (OSError, ValueError, RuntimeError, RayError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"--address {address}: no Ray cluster answers there ({reason}). Give HOST:PORT of its head node, auto for "
-            f"the one on this machine, or leave the option out to start one here."
+            f"--address {address}: this cluster cannot be joined ({reason}). It needs the same versions of Ray and "
+            f"Python as here and, where it asks for a token, the same one in RAY_AUTH_TOKEN with RAY_AUTH_MODE=token."
         ) from error
 
 
 def _require_answer(address: str) -> None:
     """Whether anybody listens there: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
+    if not host or not port.isdecimal():
+        return
+    try:
         socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"--address {address}: no Ray cluster answers there ({error}). Give HOST:PORT of its head node, auto for "
+            f"the one on this machine, or leave the option out to start one here."
+        ) from error
 
 
 def _num_workers() -> int:
