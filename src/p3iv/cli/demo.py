@@ -16,6 +16,7 @@ EXAMPLE = "Example: p3iv demo demo"
 
 
 def demo_command(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the dataset and the run are written.")] = Path(
         "demo"
     ),
@@ -26,17 +27,24 @@ def demo_command(
     Every step is an ordinary command, printed before it runs; what an earlier demo wrote into DIR is replaced.
     """
     began = time.monotonic()
+
+    def p3iv(*words: str) -> None:
+        out.print(f"\n$ p3iv {shlex.join(words)}", markup=False, style="bold")
+        code = context.find_root().command.main(list(words), prog_name="p3iv", standalone_mode=False)
+        if code:
+            raise typer.Exit(int(code))
+
     data, run = str(folder / "tabletop"), str(folder / "run")
-    _run("data", "make", "tabletop", data, "--seed", str(seed), "--overwrite")
-    _run("data", "check", data)
-    _run("data", "stats", data, "--split", "release")
-    _run("train", data, "--out", run, "--preset", "tiny", "--split", "release", "--seed", str(seed), "--overwrite")
-    _run("evaluate", run, "--mode", "chain")
+    p3iv("data", "make", "tabletop", data, "--seed", str(seed), "--overwrite")
+    p3iv("data", "check", data)
+    p3iv("data", "stats", data, "--split", "release")
+    p3iv("train", data, "--out", run, "--preset", "tiny", "--split", "release", "--seed", str(seed), "--overwrite")
+    p3iv("evaluate", run, "--mode", "chain")
     example = _example(folder / "run")
     start, goal = (f"{example['video']}@{example[moment]:g}" for moment in ("start_s", "goal_s"))
-    _run("plan", run, "--start", start, "--goal", goal, "--mode", "chain")
+    p3iv("plan", run, "--start", start, "--goal", goal, "--mode", "chain")
     out.print(f"what was done in the video: {' -> '.join(example['reference'])}", markup=False)
-    _run("report", run)
+    p3iv("report", run)
     out.print(f"\nthe demo took {time.monotonic() - began:.0f} s; open {run}/report.html", markup=False)
 
 
@@ -45,11 +53,3 @@ def _example(run: Path) -> dict[str, Any]:
     with (run / "predictions.jsonl").open(encoding="utf-8") as lines:
         windows = [json.loads(line) for line in lines]
     return next((window for window in windows if window["probability"] < 0.8), windows[0])
-
-
-def _run(*words: str) -> None:
-    """Run a command of this program and say which."""
-    from p3iv.cli.app import app  # noqa: PLC0415 - it imports this module
-
-    out.print(f"\n$ p3iv {shlex.join(words)}", markup=False, style="bold")
-    app(list(words), standalone_mode=False)
