@@ -75,8 +75,12 @@ def test_json_there_and_back() -> None:
         {"plans": []},
         {"plans": [{"steps": ["pour"], "count": 0}]},
         {"plans": [{"steps": ["fly"], "count": 1}]},
-        {"decoded": {"steps": ["pour", "stir"], "probability": 0.5}},
-        {"decoded": {"steps": ["pour"], "probability": float("nan")}},
+        {"plans": [{"steps": ["pour"], "count": 2.7}]},
+        {"plans": [{"steps": ["pour"], "count": True}]},
+        {"plans": [{"steps": ["pour"], "count": float("inf")}]},
+        {"vocabulary": ["pour", "pour"]},
+        {"decoded": {"steps": ["pour", "stir"], "chain_probability": 0.5}},
+        {"decoded": {"steps": ["pour"], "chain_probability": float("nan")}},
         {"vocabulary": None},
     ],
 )
@@ -84,7 +88,7 @@ def test_what_is_no_distribution_is_refused(change: dict[str, object]) -> None:
     good = {
         "vocabulary": ["pour", "stir"],
         "plans": [{"steps": ["pour"], "count": 3}],
-        "decoded": {"steps": ["pour"], "probability": 0.5},
+        "decoded": {"steps": ["pour"], "chain_probability": 0.5},
     }
     assert PlanDistribution.from_json(json.dumps(good)).num_samples == 3
     with pytest.raises(PlanError):

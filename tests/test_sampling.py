@@ -122,6 +122,17 @@ def test_input_noise_and_dropout_make_a_deterministic_planner_vary() -> None:
     assert planner.decoder.dropout == 0.1
 
 
+def test_input_noise_is_of_the_standardised_features() -> None:
+    planner, (start, goal) = make_planner(), pairs(1)
+    settings = SampleSettings(BLOCK, input_noise=2.0)
+    noise = 2.0 * sampling._blocks_of(torch.randn, BLOCK, 40, seed=sampling._seed(settings, "input"))[0]
+    with torch.inference_mode():
+        (drawn,) = PlanSampler(planner, settings)._source.logits(start[0], goal[0])
+        at_start, at_goal = noise[:, :20] * planner.feature_scale, noise[:, 20:] * planner.feature_scale
+        expected = planner(start + at_start, goal + at_goal).action_logits
+    torch.testing.assert_close(drawn, expected)
+
+
 def test_sampling_leaves_the_global_random_state_alone() -> None:
     planner, (start, goal) = make_planner(), pairs(1)
     before = torch.random.get_rng_state()

@@ -130,5 +130,10 @@ def _draw_one(log_emissions: Tensor, log_transitions: Tensor, uniforms: Tensor) 
 
 def _pick(log_weights: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
     """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
-    total = (log_weights - log_weights.amax(dim=1, keepdim=True)).exp().cumsum(dim=1)[row]  # (K, A)
-    return (total <= uniform[:, None] * total[:, -1:]).sum(dim=1)
+    total = (log_weights - log_weights.amax(dim=1, keepdim=True)).exp().cumsum(dim=1)  # (J, A)
+    size = max(1, _MOST_ELEMENTS // total.shape[1])
+    picked = []
+    for rows, u in zip(row.split(size), uniform.split(size), strict=True):
+        part = total[rows]  # (k, A)
+        picked.append((part <= u[:, None] * part[:, -1:]).sum(dim=1))
+    return torch.cat(picked)

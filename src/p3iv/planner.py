@@ -80,7 +80,10 @@ class Planner:
     def _pair(self, which: str, observation: Any) -> Tensor:
         """An observation as a tensor (F,), checked."""
         width = self.trained.header.shape.feature_width
-        array = torch.as_tensor(np.asarray(observation, dtype=np.float32))
+        try:
+            array = torch.as_tensor(np.asarray(observation, dtype=np.float32))
+        except (ValueError, TypeError) as error:
+            raise PlanError(f"The {which} is no array of numbers, but an observation is one of ({width},).") from error
         if array.shape != (width,):
             shape = tuple(array.shape)
             raise PlanError(

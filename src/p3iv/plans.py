@@ -103,6 +103,8 @@ class PlanDistribution:
             raise PlanError("A plan distribution needs as many counts as plans, at least one, all of one length.")
         if any(not 0 <= action < len(self.names) for plan in (*self.plans, self.decoded) for action in plan):
             raise PlanError(f"A plan names an action outside the vocabulary of {len(self.names)}.")
+        if len(set(self.names)) != len(self.names):
+            raise PlanError("Two actions of the vocabulary have one name.")
         if any(count < 1 for count in self.counts):
             raise PlanError("A plan was drawn less than once.")
         if not 0 <= self.decoded_probability <= 1:
@@ -149,7 +151,7 @@ class PlanDistribution:
                 "horizon": self.horizon,
                 "num_samples": self.num_samples,
                 "entropy": self.entropy,
-                "decoded": {"steps": self.words(self.decoded), "probability": self.decoded_probability},
+                "decoded": {"steps": self.words(self.decoded), "chain_probability": self.decoded_probability},
                 "plans": [
                     {"steps": self.words(plan), "count": count, "probability": probability}
                     for plan, count, probability in zip(self.plans, self.counts, self.probabilities, strict=True)
@@ -170,11 +172,11 @@ class PlanDistribution:
             return cls(
                 names=names,
                 plans=tuple(tuple(id_of[step] for step in plan["steps"]) for plan in content["plans"]),
-                counts=tuple(int(plan["count"]) for plan in content["plans"]),
+                counts=tuple(_count(plan["count"]) for plan in content["plans"]),
                 decoded=tuple(id_of[step] for step in content["decoded"]["steps"]),
-                decoded_probability=float(content["decoded"]["probability"]),
+                decoded_probability=float(content["decoded"]["chain_probability"]),
             )
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise PlanError(f"This is not a plan distribution as `to_json` writes it: {error!r}") from error
 
     def _marginal(self, row: Tensor) -> dict[str, float]:
@@ -194,6 +196,12 @@ def distribution_of(
         decoded=_as_plan(decoded.tolist()),
         decoded_probability=decoded_probability,
     )
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"a count of {value!r}")
+    return value
 
 
 def _as_plan(ids: list[Any]) -> Plan:

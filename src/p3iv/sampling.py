@@ -1,8 +1,8 @@
 """K plans for every start and goal (section 3.5): one seed fixes one set of latents that all pairs share.
 
 Each pair is computed by itself and its latents in blocks of one fixed shape, so that neither the caller's batch nor K
-changes a product: the same seed gives a pair the same plans wherever it is asked, and fewer samples are a prefix of
-more.
+changes a product: the same seed gives a pair the same plans wherever it is asked, on the same device with as many
+threads. Fewer latents are a prefix of more, and so are the plans drawn from them one by one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PlanSampler:
             uniforms = self._uniforms[done : done + len(logits)].to(self._device, self._dtype)
             argmax.append(logits.argmax(dim=-1))
             categorical.append(_pick(probabilities, uniforms))
-            summed = probabilities[: wanted - done].sum(dim=0).double().cpu()
+            summed = probabilities[: wanted - done].sum(dim=0).cpu().double()
             total = summed if total is None else total + summed
             done += len(logits)
         if total is None:
@@ -193,7 +193,9 @@ class _OnePlan:
         self.planner, self.num_samples = planner, num_samples
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
-        yield self.planner(start[None], goal[None]).action_logits.expand(self.num_samples, -1, -1)
+        logits = self.planner(start[None], goal[None]).action_logits
+        for _ in range(-(-self.num_samples // BLOCK)):
+            yield logits.expand(BLOCK, -1, -1)
 
 
 class _InputNoise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 
 from conftest import RunP3iv
 from p3iv.action_list import read_actions
+from p3iv.baselines import nearest_plans
+from p3iv.chain import Chain
 from p3iv.config import override, preset_config
 from p3iv.dataset import open_dataset
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
@@ -171,3 +174,79 @@ def test_the_command_prints_tables_or_json(run: Path, p3iv: RunP3iv) -> None:
     done = p3iv("evaluate", run, "--samples", "20", "--split", "val", "--json", "--input-noise", "1.0")
     content = json.loads(done.stdout)
     assert content["samples"] == {"number": 20, "mode": "argmax", "seed": 0, "input_noise": 1.0, "dropout": 0.0}
+
+
+def test_divergences_from_the_truth_equal_a_literal_loop(run: Path, found: dict[str, Any], tabletop: Path) -> None:
+    """Exact draws from the chain of averaged marginals and `row` transitions, and both KLs, window by window."""
+    trained, dataset = load_planner(run / BEST), open_dataset(tabletop)
+    windows = load_planning_data(dataset, trained.header.config.data).test
+    truth = {(t.video, t.first_step): t.plans for t in dataset.read_truth() if t.horizon == 3}
+    draws = PlanSampler(trained.planner, SETTINGS).draw(windows.start, windows.goal)
+    num_plans = len(trained.header.names) ** 3
+    sampled_kl: list[float] = []
+    exact_kl: list[float] = []
+    for number, window in enumerate(windows.windows):
+        chain = Chain.of(draws.marginals[number : number + 1], trained.transitions.row)
+        drawn = [tuple(plan) for plan in chain.draw(draws.chain_uniforms)[0].tolist()]
+        for kind, kls in (("sampled", sampled_kl), ("exact", exact_kl)):
+            kl = 0.0
+            for plan, p in truth[window.video, window.first_step]:
+                ids = torch.tensor([plan])
+                exact = chain.log_probability(ids, torch.zeros(1, dtype=torch.int64)).exp().item()
+                q = drawn.count(plan) / len(drawn) if kind == "sampled" else exact
+                kl += p * math.log(p / (0.99 * q + 0.01 / num_plans)) if p else 0.0
+            kls.append(kl)
+    assert found["truth"]["modes"]["chain"]["kl"]["value"] == pytest.approx(sum(sampled_kl) / len(sampled_kl))
+    assert found["truth"]["exact_kl"]["value"] == pytest.approx(sum(exact_kl) / len(exact_kl))
+    assert found["truth"]["kl"] == found["truth"]["modes"]["argmax"]["kl"]
+
+
+def test_baselines_are_what_they_are_called_and_differences_are_ours_minus_theirs(
+    found: dict[str, Any], tabletop: Path
+) -> None:
+    data = load_planning_data(open_dataset(tabletop), override(preset_config("tiny"), {"data.split": "release"}).data)
+    retrieved = score_plans(nearest_plans(data.train, data.test), data.test.action_ids)
+    for metric in ("success_rate", "mean_accuracy", "mean_iou"):
+        assert found["baselines"]["retrieval"][metric]["value"] == pytest.approx(getattr(retrieved, metric))
+        ours = found["decoders"]["viterbi"][metric]["value"]
+        for name, scores in found["baselines"].items():
+            expected = ours - scores[metric]["value"]
+            assert found["differences"][name][metric]["value"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_retrieval_of_training_windows_leaves_out_their_own_video(tabletop: Path) -> None:
+    data = load_planning_data(open_dataset(tabletop), override(preset_config("tiny"), {"data.split": "release"}).data)
+    assert torch.equal(nearest_plans(data.train, data.train), data.train.action_ids)
+    videos = [window.video for window in data.train.windows]
+    joined = torch.nn.functional.normalize(torch.cat((data.train.start, data.train.goal), dim=1), dim=1)
+    expected = []
+    for number, row in enumerate(joined @ joined.T):
+        others = [i for i, video in enumerate(videos) if video != videos[number]]
+        expected.append(data.train.action_ids[max(others, key=lambda i: row[i].item())])
+    assert torch.equal(nearest_plans(data.train, data.train, skip_own_video=True), torch.stack(expected))
+
+
+def test_alternatives_to_latents_never_take_the_planners_place(
+    run: Path, found: dict[str, Any], tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    evaluate(EvaluationRequest(tmp_path / "run", settings=SampleSettings(10, dropout=0.5)))
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == found
+    other = json.loads((tmp_path / "run" / "evaluation_dropout0.5.json").read_text())
+    assert other["samples"]["dropout"] == 0.5
+
+
+def test_one_test_video_has_scores_but_no_intervals(tabletop: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
+    dataset = open_dataset(tabletop)
+    assert dataset.split is not None
+    split = {"train": dataset.split.train, "val": dataset.split.val, "test": dataset.split.test[:1]}
+    (tmp_path / "one.json").write_text(json.dumps(split))
+    settings = ("--preset", "tiny", "--set", "optim.epochs=1")
+    assert p3iv("train", tabletop, "--out", "run", "--split", "one.json", *settings).returncode == 0
+    done = p3iv("evaluate", "run", "--samples", "1")
+    assert done.returncode == 0, done.stderr
+    assert "nan" not in done.stdout
+    assert " 1 video," in done.stdout
+    assert (
+        json.loads((tmp_path / "run" / "evaluation.json").read_text())["decoders"]["viterbi"]["mean_iou"]["low"] is None
+    )

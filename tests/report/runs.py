@@ -55,7 +55,7 @@ def evaluation(*, data: str, horizon: int, num_windows: int, num_actions: int = 
         "num_windows": num_windows,
         "num_videos": 7,
         "num_actions": num_actions,
-        "epoch": 2,
+        "epoch": 3,
         "samples": {"number": 100, "mode": "argmax", "seed": 0},
         "decoders": {name: scores(0.5) for name in ("viterbi", "viterbi_paper", "mode", "argmax")},
         "baselines": {"random": scores(0.01), "retrieval": scores(0.2)},

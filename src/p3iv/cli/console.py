@@ -11,6 +11,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -30,7 +31,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     for index, header in enumerate(headers):
         table.add_column(header, justify="left" if index == 0 else "right", header_style="dim")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     out.print(table)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from p3iv.cli.choices import ModeName, SideName
 from p3iv.cli.console import err, out, print_json, print_table, progress
+from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.evaluation import Evaluation
@@ -45,7 +47,7 @@ def evaluate_command(
     """
     import torch  # noqa: PLC0415 - takes a second to import
 
-    from p3iv.evaluation import EvaluationRequest, evaluate  # noqa: PLC0415
+    from p3iv.evaluation import EvaluationRequest, evaluate, evaluation_files  # noqa: PLC0415
     from p3iv.sampling import SampleSettings  # noqa: PLC0415
 
     torch.set_num_threads(threads)
@@ -66,14 +68,19 @@ def evaluate_command(
     if as_json:
         print_json(found.to_dict())
     else:
-        show_evaluation(found, run)
+        show_evaluation(found, *evaluation_files(run, split.value, settings)[:2])
 
 
-def show_evaluation(found: Evaluation, run: Path) -> None:
+def show_evaluation(found: Evaluation, results: Path, predictions: Path) -> None:
     """Print what was found as tables."""
+    aside = {"input_noise": "input noise of", "dropout": "dropout of"}
+    instead = [
+        f", {what} {found.samples[name]:g} in place of latents" for name, what in aside.items() if found.samples[name]
+    ]
     out.print(
-        f"{found.planner} on {found.data}: T = {found.horizon}, {found.num_windows} {found.split} windows of "
-        f"{found.num_videos} videos, {found.num_actions} actions, {found.samples['number']} samples",
+        f"{found.planner} on {found.data}: {counted(found.horizon, 'action')} to plan, {found.num_windows} "
+        f"{found.split} windows of {counted(found.num_videos, 'video')}, {found.num_actions} actions, "
+        f"{counted(found.samples['number'], 'sample')}{''.join(instead)}",
         markup=False,
     )
     out.print("per cent, with 95 % intervals resampled by video\n")
@@ -84,15 +91,13 @@ def show_evaluation(found: Evaluation, run: Path) -> None:
     cells = [[_DECODERS.get(label, label), *(_percent(scores[name]) for name in names)] for label, scores in rows]
     print_table(["decoder", "success rate", "mean accuracy", "mean IoU"], cells)
     if found.truth is not None:
-        out.print("ceiling: the most probable plan of the known truth")
+        out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")
     versus = found.differences["retrieval"]["success_rate"]
-    low, high = 100 * versus.low, 100 * versus.high
-    out.print(f"viterbi - retrieval: {100 * versus.value:+.1f} [{low:+.1f}, {high:+.1f}] points of success rate\n")
+    out.print(f"viterbi - retrieval: {_percent(versus, sign='+')} points of success rate\n", markup=False)
     _show_samples(found)
     out.print("\nKL and NLL in nats; exact: the chain that viterbi decodes, without samples. evaluation.json has the")
     out.print("intervals, and under `published` the scores as released code computes them.")
-    suffix = "" if found.split == "test" else f"_{found.split}"
-    out.print(f"-> {run}/evaluation{suffix}.json, {run}/predictions{suffix}.jsonl", markup=False)
+    out.print(f"-> {results}, {predictions}", markup=False)
 
 
 def _show_samples(found: Evaluation) -> None:
@@ -109,16 +114,17 @@ def _show_samples(found: Evaluation) -> None:
     print_table(["samples", *found.modes, "exact"], rows)
 
 
-def _percent(score: Interval) -> str:
-    return f"{100 * score.value:.1f} [{100 * score.low:.1f}, {100 * score.high:.1f}]"
+def _percent(score: Interval, sign: str = "") -> str:
+    value, low, high = (f"{100 * end:{sign}.1f}" for end in (score.value, score.low, score.high))
+    return value if math.isnan(score.low) else f"{value} [{low}, {high}]"  # one video alone has no interval
 
 
 def _number(score: Interval) -> str:
-    return f"{score.value:.2f}"
+    return "-" if math.isnan(score.value) else f"{score.value:.2f}"
 
 
 def _share(score: Interval) -> str:
-    return f"{100 * score.value:.1f}"
+    return "-" if math.isnan(score.value) else f"{100 * score.value:.1f}"
 
 
 _DECODERS = {

@@ -64,11 +64,13 @@ def plan_command(
 
 def show_plans(distribution: PlanDistribution, top: int) -> None:
     """Print the plan to follow and the most frequent of those that were drawn."""
-    out.print(f"plan ({100 * distribution.decoded_probability:.0f} %):")
+    share = dict(zip(distribution.plans, distribution.probabilities, strict=True)).get(distribution.decoded, 0.0)
+    chain = f"{100 * distribution.decoded_probability:.0f} % under the chain that decodes"
+    out.print(f"plan ({chain}, {100 * share:.1f} % of the draws):")
     for number, step in enumerate(distribution.words(distribution.decoded), start=1):
         out.print(f"  {number}. {step}", markup=False)
     number = len(distribution.plans)
-    out.print(f"\n{number} distinct plan{'s' * (number > 1)} in {distribution.num_samples} draws:")
+    out.print(f"\n{number} distinct plan{'s' * (number > 1)} in {distribution.num_samples} draws, by their share:")
     for steps, probability in distribution.top(top):
         out.print(f"  {100 * probability:5.1f} %  {' -> '.join(steps)}", markup=False)
     if number > top:

@@ -50,10 +50,12 @@ def train_command(
     """Train a planner; `--resume` continues an interrupted run to the same last bit."""
     import torch  # noqa: PLC0415 - takes a second to import
 
+    from p3iv.config import SPLIT_KINDS  # noqa: PLC0415
     from p3iv.dataset import open_dataset  # noqa: PLC0415
     from p3iv.training import TrainRequest, train  # noqa: PLC0415
 
     torch.set_num_threads(threads)
+    split = split if split in SPLIT_KINDS else str(Path(split).resolve())  # later commands may run elsewhere
     chosen = dict(zip(DATA_OPTIONS, (horizon, window.value, int(protocol), split, split_seed), strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
     speaks = os.environ.get("RANK", "0") == "0"  # of several processes, the first

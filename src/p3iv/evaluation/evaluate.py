@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -39,7 +39,7 @@ from p3iv.training.device import choose_device
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side
 
-CHUNK = 64  # windows at a time
+CHUNK = 64  # windows at a time with 1500 samples each, fewer with more
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,16 @@ class EvaluationRequest:
             raise ConfigError(f"--mode {self.mode}, but it is one of {', '.join(MODES)}.")
 
 
-def evaluation_files(run: Path, split: Side) -> tuple[Path, Path, Path]:
-    """Where the results, the predictions and the names of the actions stand."""
-    suffix = "" if split == "test" else f"_{split}"
+def evaluation_files(run: Path, split: Side, settings: SampleSettings) -> tuple[Path, Path, Path]:
+    """Where the results, the predictions and the names of the actions stand.
+
+    Another side than test, and the naive alternatives to latents, have files of their own: `evaluation.json` is always
+    of the planner itself, on test.
+    """
+    parts: list[str] = [split] if split != "test" else []
+    parts += [f"noise{settings.input_noise:g}"] if settings.input_noise else []
+    parts += [f"dropout{settings.dropout:g}"] if settings.dropout else []
+    suffix = "".join(f"_{part}" for part in parts)
     return run / f"evaluation{suffix}.json", run / f"predictions{suffix}.jsonl", run / "actions.json"
 
 
@@ -72,20 +79,22 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     trained = load_planner(request.run / BEST, device=str(device))
     dataset = dataset_of(request.run, request.data)
     data = load_planning_data(dataset, trained.header.config.data)
-    for note in (*data.notes, *_check_data(trained, data, dataset)):
+    notes = (*data.notes, *_check_data(trained, data, dataset), *_side_notes(request.split))
+    for note in notes:
         request.on_note(note)
     windows = data.side(request.split)
     truth = _truth_of(dataset, windows, trained)
     tally = Tally(windows.action_ids, len(data.names), truth)
-    results, predictions, actions = evaluation_files(request.run, request.split)
+    results, predictions, actions = evaluation_files(request.run, request.split, request.settings)
     sampler = PlanSampler(trained.planner, request.settings)
     with _prediction_lines(predictions, dataset, data.names, request.mode) as write:
-        for first in range(0, len(windows), CHUNK):
-            here = slice(first, first + CHUNK)
+        size = max(1, CHUNK * 1500 // request.settings.num_samples)  # so that memory does not grow with K
+        for first in range(0, len(windows), size):
+            here = slice(first, first + size)
             draws = sampler.draw(windows.start[here], windows.goal[here])
             write(windows, here, tally.add(draws, trained.transitions))
-            request.on_progress(min(first + CHUNK, len(windows)), len(windows))
-    found = _summarise(request, trained, data, dataset, tally)
+            request.on_progress(min(first + size, len(windows)), len(windows))
+    found = replace(_summarise(request, trained, data, dataset, tally), notes=notes)
     write_text(actions, json.dumps(data.names, ensure_ascii=False, indent=0) + "\n")
     write_text(results, json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n")
     return found
@@ -110,6 +119,13 @@ def _check_data(trained: TrainedPlanner, data: PlanningData, dataset: Dataset) -
             f"{dataset.folder} is not what the planner was trained on ({header.data_label}): features, windows or "
             f"split differ, so windows that it was trained on may be among those scored"
         )
+
+
+def _side_notes(split: Side) -> Iterator[str]:
+    if split == "train":
+        yield "these are the windows that the planner was trained on; retrieval leaves out a window's own video"
+    if split == "val":
+        yield "the epoch and the smoothing of the transitions were chosen on these windows"
 
 
 def _truth_of(dataset: Dataset, windows: WindowTensors, trained: TrainedPlanner) -> ReferencePlans | None:
@@ -164,7 +180,10 @@ def _summarise(
     ids, header, mode = windows.action_ids, trained.header, request.mode
     videos = [window.video for window in windows.windows]
     resamples, decoded = draw_resamples(videos), tally.decoded()
-    others = {"random": _random_plans(ids, len(data.names)), "retrieval": nearest_plans(data.train, windows)}
+    others = {
+        "random": _random_plans(ids, len(data.names)),
+        "retrieval": nearest_plans(data.train, windows, skip_own_video=request.split == "train"),
+    }
     modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
     exact = bootstrap_means(tally.values("exact"), resamples)
     published = {name: score_published(plans, ids, resamples) for name, plans in decoded.items()}
@@ -193,7 +212,7 @@ def _summarise(
         tasks=_task_table(decoded[DEFAULT], windows, dataset),
         positions=_position_table(decoded[DEFAULT], ids, resamples),
         smoothing=trained.transitions.smoothing,
-        notes=(*data.notes, *_check_data(trained, data, dataset)),
+        notes=(),
     )
 
 
@@ -214,7 +233,10 @@ def _plan_values(plans: Tensor, references: Tensor) -> dict[str, Tensor]:
 
 
 def _truth_scores(tally: Tally, ids: Tensor, mode: str, resamples: Resamples) -> dict[str, object]:
-    """KL and NLL against the known distribution, and how its most probable plan would score: no planner does better."""
+    """KL and NLL against the known distribution, and how its most probable plan scores.
+
+    That is the ceiling of the expected success rate; accuracy and IoU it does not bound.
+    """
     if tally.truth is None:
         raise AssertionError("asked for scores against a truth that is not there")
     modes = {

@@ -15,7 +15,7 @@ Scores = dict[str, Interval]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by name, as shares from 0 to 1, nats, or numbers of plans; intervals are resampled by video."""
+    """Scores by name: shares from 0 to 1, nats, or numbers of plans; resampled by video, `batch_iou` by batch."""
 
     data: str  # label of the dataset
     planner: str

@@ -99,9 +99,12 @@ class RunRecord:
 
     @property
     def best_epoch(self) -> int | None:
-        """The epoch whose planner was kept: the first with the highest success rate, then accuracy, on validation."""
-        if self.evaluation.epoch is not None:
-            return self.evaluation.epoch
+        """The epoch whose planner was evaluated."""
+        return self.evaluation.epoch if self.evaluation.epoch is not None else self.kept_epoch
+
+    @property
+    def kept_epoch(self) -> int | None:
+        """The epoch whose planner the run keeps: first by success rate, then by accuracy, on validation."""
         names = ("epoch", "val_success_rate", "val_mean_accuracy")
         if not all(self.metrics.get(name) for name in names):
             return None

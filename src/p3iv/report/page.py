@@ -158,8 +158,8 @@ def _results(run: RunRecord, numbers: _Numbers) -> Markup:
         numbers.table(
             released,
             f"The same plans on {label}, scored as released code scores them, in percent. These metrics are not what "
-            "their usual names say; bitwise IoU even changes when the same actions are numbered otherwise. They are "
-            "here so that published figures meet their like.",
+            "their usual names say; bitwise IoU even changes when the same actions are numbered otherwise, and the "
+            "paper numbers them in its own way: its figure is of the same kind as ours, but not comparable exactly.",
             published_note(run),
         ),
         numbers.table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def write_report(run: Path, *, data: Path | None = None, num_cases: int = 8) -> 
     predictions = run / PREDICTIONS_FILE
     scan = scan_predictions(predictions) if predictions.is_file() else None
     chosen = choose_cases(scan.candidates, num_cases) if scan else []
-    notes = _check_windows(record, scan)
+    notes = [*_check_windows(record, scan), *_check_epoch(record)]
     content = Content(
         run=record,
         reliability=scan.reliability if scan else None,
@@ -64,6 +65,15 @@ def write_report(run: Path, *, data: Path | None = None, num_cases: int = 8) -> 
         num_pictures=shelf.num_read,
         notes=tuple(notes),
     )
+
+
+def _check_epoch(run: RunRecord) -> Iterator[str]:
+    """A run that was trained on after its evaluation may keep another planner than the one that was evaluated."""
+    if run.kept_epoch is not None and run.best_epoch != run.kept_epoch:
+        yield (
+            f"the planner of epoch {run.best_epoch} was evaluated, but the run now keeps that of epoch "
+            f"{run.kept_epoch}: evaluate it again"
+        )
 
 
 def _dataset_folder(run: RunRecord, data: Path | None) -> Path | None:

@@ -22,7 +22,7 @@ from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.metrics import PlanScores
 from p3iv.models import P3IV, PlannerShape
-from p3iv.training.device import dtype_of
+from p3iv.training.device import check_precision, dtype_of
 from p3iv.training.learner import P3ivLearner
 from p3iv.transitions import Transitions
 
@@ -86,6 +86,8 @@ def save_last(run: Path, learner: P3ivLearner, header: Header) -> None:
 def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     """The planner of a checkpoint file, in evaluation mode, and what the checkpoint says of itself."""
     tensors, header = read_checkpoint(path)
+    if header.config.optim.precision != "mixed":  # which concerns training alone
+        check_precision(header.config.optim, torch.device(device))
     planner = P3IV(header.shape, header.config.model).to(dtype_of(header.config.optim))
     _load_module(planner, _part(tensors, "planner"), path)
     matrices = _part(tensors, "transitions")
@@ -158,7 +160,7 @@ def _header_from(content: dict[str, Any]) -> Header:
         config=config_from(content["config"]),
         shape=PlannerShape(**content["shape"]),
         names=tuple(content["names"]),
-        encoder=content["encoder"],
+        encoder=content.get("encoder"),
         data_label=str(content["data_label"]),
         data_fingerprint=str(content["data_fingerprint"]),
         progress=Progress(**progress),
