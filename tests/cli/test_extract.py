@@ -66,10 +66,17 @@ def test_a_folder_without_videos_is_told_what_to_do(p3iv: RunP3iv, kitchen: Path
     assert "put the videos there" in done.stderr
 
 
+def heed_interrupts() -> None:
+    """A process that was started in the background may have been told to ignore them, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupted_extraction_says_how_to_go_on(kitchen: Path) -> None:
     write_clip(kitchen / "videos" / "v0.mp4", [200 * frame for frame in range(1500)])
     command = [sys.executable, "-m", "p3iv", "extract", str(kitchen), "--text-encoder", "keep", "--jobs", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as under_way:
+    with subprocess.Popen(  # noqa: PLW1509 - the child has no threads yet
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as under_way:
         deadline = time.monotonic() + 30
         while not (kitchen / ".extraction").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
