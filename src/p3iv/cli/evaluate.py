@@ -87,7 +87,9 @@ def show_evaluation(found: Evaluation, run: Path) -> None:
         out.print("ceiling: the most probable plan of the known truth")
     versus = found.differences["retrieval"]["success_rate"]
     low, high = 100 * versus.low, 100 * versus.high
-    out.print(f"viterbi - retrieval: {100 * versus.value:+.1f} [{low:+.1f}, {high:+.1f}] points of success rate\n")
+    out.print(
+        f"{found.decoder} - retrieval: {100 * versus.value:+.1f} [{low:+.1f}, {high:+.1f}] points of success rate\n"
+    )
     _show_samples(found)
     out.print("\nKL and NLL in nats; exact: the chain that viterbi decodes, without samples. evaluation.json has the")
     out.print("intervals, and under `published` the scores as released code computes them.")
@@ -122,6 +124,7 @@ def _share(score: Interval) -> str:
 
 
 _DECODERS = {
+    "own": "its own plan",
     "viterbi_paper": "viterbi, the paper's",
     "viterbi_paper_uniform_emissions": "  uniform emissions",
     "viterbi_paper_uniform_transitions": "  uniform transitions",

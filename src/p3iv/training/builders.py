@@ -1,0 +1,24 @@
+"""The one table of planners: a name, and how the planner of that name is built, fitted, asked and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from p3iv.errors import ConfigError
+from p3iv.interface import PlannerKind
+from p3iv.training import learner
+
+PLANNERS: dict[str, PlannerKind[Any]] = {
+    "p3iv": learner.KIND,
+}
+
+
+def kind_of(name: str) -> PlannerKind[Any]:
+    """The planner of a name.
+
+    Raises:
+        ConfigError: naming those that there are.
+    """
+    if name not in PLANNERS:
+        raise ConfigError(f"planner={name!r}, but it must be one of {', '.join(PLANNERS)}.")
+    return PLANNERS[name]
