@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from p3iv.baselines import graph, majority, random, retrieval
 from p3iv.errors import ConfigError
 from p3iv.interface import PlannerKind
 from p3iv.training import learner
 
 PLANNERS: dict[str, PlannerKind[Any]] = {
     "p3iv": learner.KIND,
+    "random": random.KIND,
+    "retrieval": retrieval.KIND,
+    "majority": majority.KIND,
+    "graph": graph.KIND,
 }
 
 
