@@ -94,7 +94,7 @@ class BaselineConfig:
     beam: int = 10  # width of a beam search
     goal_weight: float = 1.0  # of the distance between where a plan arrives and the goal, against its log probability
     temperature: float = 1.0  # of plans that are drawn action by action
-    inner_steps: int = 12  # of gradient descent on a plan
+    inner_steps: int = 4  # of gradient descent on a plan
     inner_rate: float = 10.0  # where that descent starts to learn its rates
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Prepared:
     """One pair, looked at once: the plan to follow, and what draws more."""
 
     best: Tensor  # (T,)
-    draw: Callable[[Tensor], Sampled]  # from uniform numbers (k, T)
+    draw: Callable[[Tensor], Sampled]  # from uniform numbers (k, num_uniforms)
 
 
 class Baseline(Standardised, ABC):
@@ -44,6 +45,11 @@ class Baseline(Standardised, ABC):
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape.feature_width)
         self.shape, self.config = shape, config
+
+    @property
+    def num_uniforms(self) -> int:
+        """How many uniform numbers a sampled plan is drawn with."""
+        return self.shape.horizon
 
     def fit(self, data: PlanningData) -> None:
         """Take from the training windows what is known before the first step."""
@@ -72,9 +78,9 @@ class BaselineSampler:
                 f"planner={planner.config.planner} has none: leave both at 0."
             )
         self.planner, self.num_samples = planner.eval(), settings.num_samples
-        shape = (settings.num_samples, planner.shape.horizon)
-        self._uniforms = blocks_of(torch.rand, *shape, seed=seed_of(settings, "categorical"))  # (blocks, BLOCK, T)
-        chain = blocks_of(torch.rand, *shape, seed=seed_of(settings, "chain"), dtype=torch.float64)
+        number, horizon = settings.num_samples, planner.shape.horizon
+        self._uniforms = blocks_of(torch.rand, number, planner.num_uniforms, seed=seed_of(settings, "categorical"))
+        chain = blocks_of(torch.rand, number, horizon, seed=seed_of(settings, "chain"), dtype=torch.float64)
         self._chain_uniforms = chain.flatten(0, 1)[: settings.num_samples]
 
     @torch.no_grad()
@@ -122,8 +128,15 @@ class Gradients:
     """The learner of a planner with one loss: one optimiser, one update per batch."""
 
     def __init__(
-        self, planner: Baseline, config: Config, sync: Sync, losses: Callable[[Batch], dict[str, Tensor]]
+        self,
+        planner: Baseline,
+        config: Config,
+        sync: Sync,
+        losses: Callable[[Batch], dict[str, Tensor]],
+        *,
+        longest_step: float = math.inf,  # the norm that gradients are cut to
     ) -> None:
+        self._longest_step = longest_step
         self.planner, self._losses, self._sync = planner, losses, sync
         self.optimizer = adam(planner, config, config.optim.learning_rate)
         self._cast = torch.autocast(
@@ -142,6 +155,8 @@ class Gradients:
         self.optimizer.zero_grad(set_to_none=True)
         (total * batch.share).backward()
         self._sync(self.planner)
+        if self._longest_step < math.inf:
+            nn.utils.clip_grad_norm_(self.planner.parameters(), self._longest_step)
         self.optimizer.step()
         return {name: term.detach() for name, term in {"total": total, **terms}.items()}
 

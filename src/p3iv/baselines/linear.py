@@ -23,7 +23,8 @@ def fit_classes(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor], num_cl
     candidates = [torch.linalg.solve(gram + torch.diag(penalty * spare), moments) for penalty in PENALTIES]
     asked = with_intercept(val_inputs.double())
     hits = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in candidates]
-    return candidates[max(range(len(hits)), key=hits.__getitem__)].float()
+    best: Tensor = candidates[max(range(len(hits)), key=hits.__getitem__)]
+    return best.float()
 
 
 def with_intercept(inputs: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from p3iv.baselines import graph, majority, random, retrieval
+from p3iv.baselines import ddn, ext_gail, graph, majority, plate, random, retrieval, uaaa, upn, wltdo
 from p3iv.errors import ConfigError
 from p3iv.interface import PlannerKind
 from p3iv.training import learner
@@ -15,6 +15,13 @@ PLANNERS: dict[str, PlannerKind[Any]] = {
     "retrieval": retrieval.KIND,
     "majority": majority.KIND,
     "graph": graph.KIND,
+    "wltdo": wltdo.KIND,
+    "uaaa": uaaa.KIND,
+    "upn": upn.KIND,
+    "ddn": ddn.KIND,
+    "plate": plate.KIND,
+    "ext-gail": ext_gail.KIND,
+    "ext-gail-no-aug": ext_gail.KIND_WITHOUT_AUGMENTATION,
 }
 
 
