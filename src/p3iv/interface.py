@@ -73,4 +73,5 @@ class PlannerKind(Generic[Module]):
     sampler: Callable[[Module, SampleSettings], Sampler]
     scores: Callable[[Module, Tensor, Tensor], Tensor]  # (B, F) twice -> (B, T, A), finite as long as all is well
     predict: Callable[[Module, Transitions, Tensor, Tensor], Tensor]  # the plans to follow, (B, T): for validation
+    describe: Callable[[Config], str]  # a line for the model card
     is_visual: Callable[[Config], bool] = lambda _: False  # whether it learns from what is seen at every step

@@ -171,9 +171,11 @@ def kind(
     build: Callable[[PlannerShape, Config], Baseline],
     teach: Callable[[Any, PlanningData, Config, Sync], Learner] | None = None,
     *,
+    about: str | None,
     is_visual: bool = False,
 ) -> PlannerKind[Any]:
-    """A baseline as a planner of the house; without `teach` it is fitted and done."""
+    """A baseline as a planner of the house, `about` its file's docstring; without `teach` it is fitted at once."""
+    summary = " ".join((about or "").partition("\n\n")[0].split())
     return PlannerKind(
         build=build,
         fit=_fit,
@@ -181,6 +183,7 @@ def kind(
         sampler=BaselineSampler,
         scores=_scores,
         predict=_predict,
+        describe=lambda _: summary,
         is_visual=lambda _: is_visual,
     )
 

@@ -84,4 +84,4 @@ def _teach(planner: Ddn, data: PlanningData, config: Config, sync: Sync) -> Grad
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Ddn, _teach, is_visual=True)
+KIND = kind(Ddn, _teach, about=__doc__, is_visual=True)

@@ -273,5 +273,5 @@ def _teach_plainly(planner: ExtGail, data: PlanningData, config: Config, sync: S
     return ExtGailLearner(planner, config, sync, augments=False)
 
 
-KIND = kind(ExtGail, _teach, is_visual=True)
-KIND_WITHOUT_AUGMENTATION = kind(ExtGail, _teach_plainly, is_visual=True)
+KIND = kind(ExtGail, _teach, about=__doc__, is_visual=True)
+KIND_WITHOUT_AUGMENTATION = kind(ExtGail, _teach_plainly, about=__doc__, is_visual=True)

@@ -70,4 +70,4 @@ class Graph(Baseline):
         return self.standardise(torch.stack((start, goal), dim=1)).flatten(1)
 
 
-KIND = kind(Graph)
+KIND = kind(Graph, about=__doc__)

@@ -92,4 +92,4 @@ def _tasks(windows: WindowTensors) -> Tensor:
     return windows.task_ids
 
 
-KIND = kind(Majority)
+KIND = kind(Majority, about=__doc__)

@@ -110,4 +110,4 @@ def _teach(planner: Plate, data: PlanningData, config: Config, sync: Sync) -> Gr
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Plate, _teach, is_visual=True)
+KIND = kind(Plate, _teach, about=__doc__, is_visual=True)

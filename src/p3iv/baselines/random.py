@@ -46,4 +46,4 @@ class RandomPlanner(Baseline):
         return (uniforms.double() * self.shape.num_actions).long()
 
 
-KIND = kind(RandomPlanner)
+KIND = kind(RandomPlanner, about=__doc__)

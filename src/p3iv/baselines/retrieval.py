@@ -84,4 +84,4 @@ def _pair(start: Tensor, goal: Tensor) -> Tensor:
     return torch.cat((start, goal), dim=1)
 
 
-KIND = kind(Retrieval)
+KIND = kind(Retrieval, about=__doc__)

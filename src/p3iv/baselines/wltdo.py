@@ -61,4 +61,4 @@ def _teach(planner: Wltdo, data: PlanningData, config: Config, sync: Sync) -> Gr
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Wltdo, _teach)
+KIND = kind(Wltdo, _teach, about=__doc__)

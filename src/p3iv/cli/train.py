@@ -26,7 +26,7 @@ DATA_OPTIONS = ("horizon", "window", "protocol", "split", "split_seed")
 def train_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
-    planner: Annotated[str, typer.Option("--planner", help="Which planner: p3iv.")] = "p3iv",
+    planner: Annotated[str, typer.Option("--planner", help="Which planner; any other word lists them all.")] = "p3iv",
     preset: Annotated[str, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic or tiny.")] = "p3iv",
     horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
     window: Annotated[
@@ -139,7 +139,7 @@ class _Line:
 
 def _short_terms(terms: Mapping[str, float]) -> str:
     """Loss terms, the critic's share of right verdicts on real and generated plans, and the diversity ratio."""
-    labels = {"action": "La", "language": "Ll", "adversarial": "adv", "diversity": "reg"}
+    labels = {"action": "La", "language": "Ll", "state": "Ls", "adversarial": "adv", "diversity": "reg"}
     parts = [f"{label} {terms[name]:.2f}" for name, label in labels.items() if name in terms]
     if "critic_real" in terms:
         parts.append(f"critic {100 * terms['critic_real']:.0f}/{100 * terms['critic_generated']:.0f}")

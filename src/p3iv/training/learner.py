@@ -202,6 +202,12 @@ def _predict(planner: P3IV, transitions: Transitions, start: Tensor, goal: Tenso
     return Chain.of(_scores(planner, start, goal).softmax(dim=-1), transitions.row).best_paths()[0]
 
 
+def _describe(config: Config) -> str:
+    terms = ("action", "language", "adversarial", "diversity")
+    weights = ", ".join(f"{name} {getattr(config.loss, name):g}" for name in terms)
+    return f"losses: {weights}; chosen by Viterbi at z = 0"
+
+
 KIND = PlannerKind(
     build=_build,
     fit=_fit,
@@ -209,5 +215,6 @@ KIND = PlannerKind(
     sampler=PlanSampler,
     scores=_scores,
     predict=_predict,
+    describe=_describe,
     is_visual=lambda config: config.loss.supervision == "visual",
 )
