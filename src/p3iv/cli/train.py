@@ -57,7 +57,7 @@ def train_command(
     chosen = dict(zip(DATA_OPTIONS, (horizon, window.value, int(protocol), split, split_seed), strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
     speaks = os.environ.get("RANK", "0") == "0"  # of several processes, the first
-    line = _Line()
+    line = EpochLine()
     request = TrainRequest(
         dataset=open_dataset(folder),
         run=run,
@@ -101,7 +101,7 @@ def _configure(planner: str, preset: str, seed: int, data: Mapping[str, object],
     return override(preset_config(preset), changes | parse_settings(settings))
 
 
-class _Line:
+class EpochLine:
     """One live line on a terminal: scores on validation (success/accuracy, * the best yet), time left, loss terms.
 
     Elsewhere a plain line per tenth of the run.
@@ -130,6 +130,7 @@ class _Line:
     def end(self) -> None:
         if err.is_terminal and self._shown_at:
             sys.stderr.write("\n")
+            self._shown_at = 0.0
 
     def _write(self, line: str) -> None:
         self._shown_at = time.monotonic()
