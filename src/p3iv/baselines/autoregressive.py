@@ -83,18 +83,29 @@ class Autoregressive(Baseline):
 
     def prepare(self, start: Tensor, goal: Tensor) -> Prepared:
         begun, best = self.begin(start, goal), self.plan(start, goal)
-        temperature = self.config.baseline.temperature
 
         def draw(uniforms: Tensor) -> Sampled:
-            rollout = self.roll_out(
-                tuple(part.expand(len(uniforms), *part.shape[1:]) for part in begun),
-                lambda logits, position: pick((logits / temperature).softmax(dim=-1), uniforms[:, position]),
-            )
-            shares = (rollout.action_logits / temperature).softmax(dim=-1)
-            plans = rollout.action_ids if self.draws_samples else best.expand(len(uniforms), -1)
-            return Sampled(plans, rollout.action_ids, shares)
+            drawn, shares = self.draw_from(begun, uniforms)
+            return Sampled(drawn if self.draws_samples else best.expand(len(uniforms), -1), drawn, shares)
 
         return Prepared(best[0], draw)
+
+    def draw_from(self, memory: Memory, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+        """Plans (k, T) drawn action by action from one beginning, and the probabilities on their way (k, T, A).
+
+        Draws that agree in their first actions share what is computed after them.
+        """
+        actions: list[Tensor] = []
+        shares: list[Tensor] = []
+        row = torch.zeros(len(uniforms), dtype=torch.int64, device=uniforms.device)  # of a draw's beginning in `memory`
+        for position in range(self.shape.horizon):
+            if position:
+                beginnings, row = (row * self.shape.num_actions + actions[-1]).unique(return_inverse=True)
+                kept, action = beginnings // self.shape.num_actions, beginnings % self.shape.num_actions
+                memory = self.move(tuple(part[kept] for part in memory), action)
+            shares.append((self.act(memory) / self.config.baseline.temperature).softmax(dim=-1)[row])
+            actions.append(pick(shares[-1], uniforms[:, position]))
+        return torch.stack(actions, dim=1), torch.stack(shares, dim=1)
 
 
 def beam_search(planner: Autoregressive, start: Tensor, goal: Tensor, width: int) -> Beams:

@@ -137,6 +137,8 @@ class ExtGailLearner:
     def __init__(self, planner: ExtGail, config: Config, sync: Sync, *, augments: bool) -> None:
         self.planner, self.augments, self._sync = planner, augments, sync
         self.discriminator = Discriminator(planner).to(planner.feature_mean)
+        device = planner.feature_mean.device.type
+        self._cast = torch.autocast(device, torch.bfloat16, enabled=config.optim.precision == "mixed")
         rates = config.optim.learning_rate, config.optim.critic_learning_rate
         self.optimizer, self.critic_optimizer = (
             adam(planner, config, rates[0]),
@@ -155,9 +157,10 @@ class ExtGailLearner:
         seen, action_ids, is_scored = states_of(batch), batch.action_ids, torch.ones_like(batch.action_ids)
         if self.augments and batch.action_ids.shape[1] > 1 and len(seen):
             seen, action_ids, is_scored = with_parts(seen, action_ids)
-        terms = self._terms(seen, action_ids, is_scored.to(seen.dtype), batch.share)
-        judged = terms.pop("critic")
-        total = torch.stack(list(terms.values())).sum()
+        with self._cast:
+            terms = self._terms(seen, action_ids, is_scored.to(seen.dtype), batch.share)
+            judged = terms.pop("critic")
+            total = torch.stack(list(terms.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
         (total * batch.share).backward()
         self._sync(self.planner)

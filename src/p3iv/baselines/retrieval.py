@@ -31,7 +31,7 @@ class Retrieval(Remembering, Baseline):
         super().__init__(shape, config)
         nothing = torch.zeros(0, shape.horizon, dtype=torch.int64)
         self.remember(known=torch.zeros(0, 2 * shape.feature_width), known_plans=nothing)
-        self._unit: Tensor | None = None  # `known` in float64 and of length 1, when first asked
+        self._unit = self.known, self.known  # a table, and its rows in float64 and of length 1
 
     def fit(self, data: PlanningData) -> None:
         super().fit(data)
@@ -52,10 +52,10 @@ class Retrieval(Remembering, Baseline):
 
     def _neighbours(self, start: Tensor, goal: Tensor) -> Tensor:
         """Plans of the nearest training windows, (B, k, T)."""
-        if self._unit is None:
-            self._unit = functional.normalize(self.known.double(), dim=1)
+        if self._unit[0] is not self.known:
+            self._unit = self.known, functional.normalize(self.known.double(), dim=1)
         asked = functional.normalize(_pair(start, goal).double(), dim=1)
-        return self.known_plans[nearest_windows(self._unit, asked, self.config.baseline.neighbours)]
+        return self.known_plans[nearest_windows(self._unit[1], asked, self.config.baseline.neighbours)]
 
 
 def nearest_plans(train: WindowTensors, windows: WindowTensors) -> Tensor:

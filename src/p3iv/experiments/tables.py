@@ -30,8 +30,8 @@ HEADERS = (
 IN_NATS = ("kl", "nll")
 ABOUT = (
     "Success rate, accuracy, IoU, mode precision and recall and cosine distance in per cent, KL and NLL in nats; each "
-    "is the mean over seeds, in brackets the 95 % interval resampled by video. Samples are each planner's own; one that "
-    "has none repeats the plan that it follows. ms per plan: processor time of one plan to follow, one pair at a time."
+    "is the mean over seeds, in brackets the 95 % interval resampled by video. Samples are each planner's own; one "
+    "that has none repeats the plan that it follows. ms per plan: processor time of one plan to follow, pair by pair."
 )
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:80em;padding:0 1em;color:#1b1b1b}"
