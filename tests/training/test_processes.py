@@ -28,7 +28,8 @@ torch.set_num_threads(1)
 dataset, run, kind = open_dataset(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]
 settings = {"optim.epochs": 3, "optim.batch_size": 8, "optim.max_cpu_s": 1000.0}
 settings |= {"model.dropout": 0.0, "data.split": "release", "loss.latents": 6}
-settings |= {"optim.epsilon": 1e-5, "optim.batch_size": 32, "optim.epochs": 10} if kind == "float32" else {"optim.precision": "float64"}
+single = {"optim.epsilon": 1e-5, "optim.batch_size": 32, "optim.epochs": 10}
+settings |= single if kind == "float32" else {"optim.precision": "float64"}
 config = override(preset_config("p3iv"), settings)
 if kind == "odd":  # a last batch of one window leaves the second process without any
     size = len(load_planning_data(dataset, config.data).train) - 1

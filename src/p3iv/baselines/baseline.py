@@ -28,7 +28,7 @@ class Sampled:
 
     plans: Tensor  # (k, T): the planner's samples; k times its one plan where it has no others
     drawn: Tensor  # (k, T): drawn action by action from its probabilities, or the samples where it has none
-    probabilities: Tensor | None = None  # (k or 1, T, A), whose mean over k are the marginals; None: frequencies
+    probabilities: Tensor  # (k or 1, T, A): their mean over k are the marginals
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class BaselineSampler:
     def __init__(self, planner: Baseline, settings: SampleSettings) -> None:
         if settings.input_noise or settings.dropout:
             raise ConfigError(
-                f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for the latents of p3iv; "
-                f"planner={planner.config.planner} has none: leave both at 0."
+                f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for latents in a "
+                f"network, and planner={planner.config.planner} has none: leave both at 0."
             )
         self.planner, self.num_samples = planner.eval(), settings.num_samples
         number, horizon = settings.num_samples, planner.shape.horizon
@@ -104,10 +104,7 @@ class BaselineSampler:
         total = torch.zeros(self.planner.shape.horizon, self.planner.shape.num_actions, dtype=torch.float64)
         for number, block in enumerate(blocks):
             wanted = min(BLOCK, self.num_samples - number * BLOCK)
-            if block.probabilities is None:
-                total += functional.one_hot(block.plans[:wanted].cpu(), total.shape[1]).sum(dim=0)
-            else:
-                total += block.probabilities.expand(BLOCK, -1, -1)[:wanted].double().sum(dim=0).cpu()
+            total += block.probabilities.expand(BLOCK, -1, -1)[:wanted].double().sum(dim=0).cpu()
         return pair.best.cpu(), total / total.sum(dim=-1, keepdim=True), plans, drawn
 
 

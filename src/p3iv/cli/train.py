@@ -14,6 +14,7 @@ import typer
 
 from p3iv.cli.choices import Protocol, WindowKind
 from p3iv.cli.console import err, out, print_json
+from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.config import Config
@@ -87,9 +88,10 @@ def train_command(
         return
     if result.best:
         out.print(
-            f"{result.epochs} epochs, {result.cpu_s:.0f} CPU s. Best epoch {result.best_epoch} on validation: "
-            f"success rate {100 * result.best.success_rate:.2f}, mean accuracy {100 * result.best.mean_accuracy:.2f}, "
-            f"mean IoU {100 * result.best.mean_iou:.2f} -> {result.run}",
+            f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
+            f"Best epoch {result.best_epoch} on validation: success rate {100 * result.best.success_rate:.2f}, "
+            f"mean accuracy {100 * result.best.mean_accuracy:.2f}, mean IoU {100 * result.best.mean_iou:.2f} "
+            f"-> {result.run}",
             markup=False,
         )
 

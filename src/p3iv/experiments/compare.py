@@ -94,7 +94,9 @@ class Comparison:
 def compare(request: CompareRequest) -> Comparison:
     """Run what is not yet done, writing the tables anew after every run."""
     dataset = open_dataset(request.folder)
-    data = {t: load_planning_data(dataset, request.config(Cell(t, "p3iv", 0)).data) for t in request.horizons}
+    data = {
+        t: load_planning_data(dataset, request.config(Cell(t, request.planners[0], 0)).data) for t in request.horizons
+    }
     failures: dict[Cell, str] = {}
     done = [cell for cell in request.cells if _is_done(request, cell, data[cell.horizon])]
     found = _gather(request, done, failures, data)
