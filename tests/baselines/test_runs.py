@@ -152,7 +152,7 @@ def test_every_learned_planner_can_learn_64_windows_by_heart(name: str, data: Pl
 def test_every_learned_planner_is_ten_times_as_accurate_as_random_on_held_out_windows(
     name: str, dataset: Dataset, data: PlanningData, tmp_path: Path
 ) -> None:
-    epochs = 12 if name == "plate" else 25
+    epochs = 9 if name == "plate" else 18
     train(TrainRequest(dataset, tmp_path / "run", quick(name, model__width=64, optim__epochs=epochs)))
     trained = load_planner(tmp_path / "run" / BEST)
     with torch.no_grad():
