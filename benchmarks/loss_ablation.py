@@ -23,7 +23,7 @@ from p3iv.metrics import PlanScores, score_plans
 from p3iv.observations import PlanningData, load_planning_data
 from p3iv.training import TrainRequest, train
 from p3iv.training.checkpoint import BEST, load_planner
-from p3iv.training.loop import predict_argmax
+from p3iv.training.learner import predict_argmax
 
 LOSSES = {
     "la": {"loss.language": 0.0, "loss.adversarial": 0.0, "loss.diversity": 0.0},

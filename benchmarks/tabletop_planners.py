@@ -27,7 +27,7 @@ from p3iv.observations import PlanningData, load_planning_data
 from p3iv.tabletop.make import make_tabletop
 from p3iv.training import TrainRequest, train
 from p3iv.training.checkpoint import BEST, load_planner
-from p3iv.training.loop import predict_argmax, predict_viterbi
+from p3iv.training.learner import predict_argmax, predict_viterbi
 
 
 def ceiling(dataset: Dataset, data: PlanningData) -> Tensor:

@@ -22,8 +22,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from p3iv.config import Config, override, preset_config
+from p3iv.interface import Batch
 from p3iv.models import P3IV, PlannerShape
-from p3iv.training.learner import Batch, P3ivLearner
+from p3iv.training.learner import P3ivLearner
 
 NUM_ACTIONS, FEATURES, HORIZON = 105, 512, 3
 Product = tuple[int, int, int, int]  # how many, rows, inner, columns

@@ -46,7 +46,9 @@ def test_the_fast_path_gives_the_logits_of_the_network(sizes: dict[str, int], ho
     settings = SampleSettings(num_samples=2 * BLOCK)
     source = PlanSampler(planner, settings)._source
     width = planner.config.noise_width
-    latents = sampling._blocks_of(torch.randn, 2 * BLOCK, width, seed=sampling._seed(settings, "latents")).flatten(0, 1)
+    latents = sampling.blocks_of(torch.randn, 2 * BLOCK, width, seed=sampling.seed_of(settings, "latents")).flatten(
+        0, 1
+    )
     with torch.inference_mode():
         fast = torch.cat(list(source.logits(start[0], goal[0])))
         expected = planner(start.expand(2 * BLOCK, -1), goal.expand(2 * BLOCK, -1), latents.double()).action_logits
@@ -90,7 +92,7 @@ def test_marginals_average_the_softmax_and_argmax_follows_each_latent() -> None:
     number = BLOCK + 7
     settings = SampleSettings(number)
     draws = PlanSampler(planner, settings).draw(start, goal)
-    latents = sampling._blocks_of(torch.randn, number, 32, seed=sampling._seed(settings, "latents")).flatten(0, 1)
+    latents = sampling.blocks_of(torch.randn, number, 32, seed=sampling.seed_of(settings, "latents")).flatten(0, 1)
     with torch.inference_mode():
         logits = planner(start.expand(number, -1), goal.expand(number, -1), latents[:number]).action_logits
     torch.testing.assert_close(draws.marginals[0], logits.softmax(-1).double().mean(dim=0), atol=1e-5, rtol=1e-4)
@@ -125,7 +127,7 @@ def test_input_noise_and_dropout_make_a_deterministic_planner_vary() -> None:
 def test_input_noise_is_of_the_standardised_features() -> None:
     planner, (start, goal) = make_planner(), pairs(1)
     settings = SampleSettings(BLOCK, input_noise=2.0)
-    noise = 2.0 * sampling._blocks_of(torch.randn, BLOCK, 40, seed=sampling._seed(settings, "input"))[0]
+    noise = 2.0 * sampling.blocks_of(torch.randn, BLOCK, 40, seed=sampling.seed_of(settings, "input"))[0]
     with torch.inference_mode():
         (drawn,) = PlanSampler(planner, settings)._source.logits(start[0], goal[0])
         at_start, at_goal = noise[:, :20] * planner.feature_scale, noise[:, 20:] * planner.feature_scale

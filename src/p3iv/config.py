@@ -13,7 +13,6 @@ from p3iv.errors import ConfigError
 
 WINDOW_KINDS = ("inclusive", "after-start")
 SPLIT_KINDS = ("video", "release", "window")
-PLANNERS = ("p3iv",)
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,25 @@ class OptimConfig:
 
 
 @dataclass(frozen=True)
+class BaselineConfig:
+    """Choices of the planners to compare with; each says in its file which of them it reads."""
+
+    neighbours: int = 1  # k of retrieval; more than 1 give a distribution of plans
+    beam: int = 10  # width of a beam search
+    goal_weight: float = 1.0  # of the distance between where a plan arrives and the goal, against its log probability
+    temperature: float = 1.0  # of plans that are drawn action by action
+    inner_steps: int = 4  # of gradient descent on a plan
+    inner_rate: float = 10.0  # where that descent starts to learn its rates
+
+    def __post_init__(self) -> None:
+        for name in ("neighbours", "beam", "inner_steps"):
+            _require(getattr(self, name) >= 1, self, name, "at least 1")
+        _require(0 <= self.goal_weight < math.inf, self, "goal_weight", "a finite number from 0")
+        for name in ("temperature", "inner_rate"):
+            _require(0 < getattr(self, name) < math.inf, self, name, "a finite number above 0")
+
+
+@dataclass(frozen=True)
 class CurationSettings:
     """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
 
@@ -129,17 +147,17 @@ class DataConfig(CurationSettings):
 class Config:
     """Everything that decides a run."""
 
-    planner: str = "p3iv"
+    planner: str = "p3iv"  # one of training.builders.PLANNERS
     preset: str = "p3iv"
     seed: int = 0
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2**63 - 1")
-        _require(self.planner in PLANNERS, self, "planner", f"one of {', '.join(PLANNERS)}")
         _require(self.preset in PRESETS, self, "preset", f"one of {', '.join(PRESETS)}")
         if self.model.noise_width == 0 and (self.loss.adversarial or self.loss.diversity):
             raise ConfigError(

@@ -1,4 +1,7 @@
-"""One plan out of many draws: Viterbi with one emission and one transition matrix or another, the mode, the argmax."""
+"""One plan out of many draws: Viterbi with one emission and one transition matrix or another, the mode, the argmax.
+
+Planners that choose a plan themselves, by beam search or by retrieval, say which: it is decoded as `own`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ VITERBI = {
     "viterbi_paper_uniform_transitions": ("frequencies", "uniform"),
 }
 DEFAULT = "viterbi"
+OWN = "own"
 
 
 def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", kind: str = "row") -> Chain:
@@ -33,6 +37,23 @@ def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", ki
 
 
 def decode(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:
-    """Every decoder's plans, (N, T) each."""
+    """Every decoder's plans, (N, T) each; the one to follow is that of `followed`."""
     plans = {name: chain_of(draws, transitions, *kinds).best_paths()[0] for name, kinds in VITERBI.items()}
-    return plans | {"mode": count_plans(draws.argmax).modes, "argmax": draws.marginals.argmax(dim=-1)}
+    own = {} if draws.best is None else {OWN: draws.best}
+    return own | plans | {"mode": count_plans(draws.argmax).modes, "argmax": draws.marginals.argmax(dim=-1)}
+
+
+def followed(draws: Draws) -> str:
+    """Which decoder's plan is the one to follow."""
+    return DEFAULT if draws.best is None else OWN
+
+
+def followed_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
+    """The probability of the plans to follow, (N,): under the chain that decoded them, or their share of the draws.
+
+    A planner that chooses its plan itself knows no chain, so the share of its samples that are that plan is what it
+    says of it.
+    """
+    if draws.best is None:
+        return chain.log_probability(plans, torch.arange(len(plans))).exp()
+    return (draws.categorical == plans[:, None]).all(dim=2).double().mean(dim=1)

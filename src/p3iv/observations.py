@@ -36,6 +36,7 @@ class WindowTensors:
     goal: Tensor  # (N, F)
     action_ids: Tensor  # (N, T) int64
     steps: Tensor | None = None  # (N, T, F): what is seen as each step starts; strong supervision only
+    task_ids: Tensor | None = None  # (N,) int64: the procedure of each window, numbered by name
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -67,6 +68,12 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
         raise DatasetError(
             f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
             f"import it with --features FOLDER, or make stand-ins with `p3iv data simulate {dataset.folder}`."
+        )
+    if with_steps and not any(video.is_timed for video in dataset.videos):
+        raise DatasetError(
+            f"{dataset.folder} does not say when its steps happen, so nothing is known of what is seen between start "
+            f"and goal, which this planner learns from. Use a dataset with start_s and end_s in steps.csv, or a "
+            f"planner that learns from step lists alone: --planner p3iv."
         )
     sets = curate(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
     reader = _Reader(dataset, config.observation, with_steps=with_steps)
@@ -122,6 +129,8 @@ class _Reader:
         self._store = dataset.features
         self._per_second = dataset.card.features_per_second
         self._concat = observation == "concat"
+        tasks = {task: number for number, task in enumerate(sorted({video.task for video in dataset.videos}))}
+        self._task_of = {video.id: tasks[video.task] for video in dataset.videos}
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
         self._with_steps = with_steps
 
@@ -145,6 +154,7 @@ class _Reader:
             start=self.observe(starts),
             goal=self.observe(goals),
             action_ids=torch.tensor([w.action_ids for w in windows], dtype=torch.int64),
+            task_ids=torch.tensor([self._task_of[w.video] for w in windows], dtype=torch.int64),
         )
         if not with_steps:
             return result

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.decoding import DEFAULT, chain_of, decode
+from p3iv.decoding import chain_of, decode, followed, followed_probability
 from p3iv.errors import PlanError
 from p3iv.plans import PlanDistribution, count_plans, distribution_of
-from p3iv.sampling import PlanSampler, SampleSettings
+from p3iv.sampling import SampleSettings
 from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
 from p3iv.training.device import choose_device
 
@@ -29,7 +29,7 @@ class Planner:
 
     def __init__(self, trained: TrainedPlanner) -> None:
         self.trained = trained
-        self._sampler = lru_cache(maxsize=4)(lambda settings: PlanSampler(trained.planner, settings))
+        self._sampler = lru_cache(maxsize=4)(trained.sampler)
 
     @classmethod
     def from_pretrained(cls, path: str | Path, *, device: str = "auto") -> Planner:
@@ -67,14 +67,14 @@ class Planner:
     def _plan_one(self, start: Any, goal: Any, settings: SampleSettings, mode: str) -> PlanDistribution:
         draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
         transitions = self.trained.transitions
-        best = decode(draws, transitions)[DEFAULT]
-        log_probability = chain_of(draws, transitions).log_probability(best, torch.zeros(1, dtype=torch.int64))
+        best = decode(draws, transitions)[followed(draws)]
+        probability = followed_probability(draws, best, chain_of(draws, transitions))
         return distribution_of(
             count_plans(draws.plans(mode, transitions.row)),
             0,
             names=self.names,
             decoded=best[0],
-            decoded_probability=min(1.0, float(log_probability.exp())),
+            decoded_probability=min(1.0, float(probability)),
         )
 
     def _pair(self, which: str, observation: Any) -> Tensor:

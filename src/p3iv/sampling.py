@@ -57,6 +57,7 @@ class Draws:
     argmax: Tensor  # (N, K, T): the most likely actions under each latent, the paper's plans
     categorical: Tensor  # (N, K, T): actions drawn from each latent's softmax
     chain_uniforms: Tensor  # (K, T): what exact draws from a chain are made of
+    best: Tensor | None = None  # (N, T): the plan to follow, of planners that choose it themselves
 
     @property
     def frequencies(self) -> Tensor:
@@ -89,8 +90,8 @@ class PlanSampler:
         self.planner, self.settings = planner, settings
         self._device, self._dtype = planner.queries.device, planner.queries.dtype
         shape = (settings.num_samples, planner.shape.horizon)
-        self._uniforms = _blocks_of(torch.rand, *shape, seed=_seed(settings, "categorical")).flatten(0, 1)
-        chain = _blocks_of(torch.rand, *shape, seed=_seed(settings, "chain"), dtype=torch.float64)
+        self._uniforms = blocks_of(torch.rand, *shape, seed=seed_of(settings, "categorical")).flatten(0, 1)
+        chain = blocks_of(torch.rand, *shape, seed=seed_of(settings, "chain"), dtype=torch.float64)
         self._chain_uniforms = chain.flatten(0, 1)[: settings.num_samples]
         self._source = _source_of(planner, settings)
 
@@ -108,7 +109,7 @@ class PlanSampler:
             probabilities = logits.softmax(dim=-1)
             uniforms = self._uniforms[done : done + len(logits)].to(self._device, self._dtype)
             argmax.append(logits.argmax(dim=-1))
-            categorical.append(_pick(probabilities, uniforms))
+            categorical.append(pick(probabilities, uniforms))
             summed = probabilities[: wanted - done].sum(dim=0).cpu().double()
             total = summed if total is None else total + summed
             done += len(logits)
@@ -118,7 +119,7 @@ class PlanSampler:
         return shares, torch.cat(argmax)[:wanted].cpu(), torch.cat(categorical)[:wanted].cpu()
 
 
-def _pick(probabilities: Tensor, uniforms: Tensor) -> Tensor:
+def pick(probabilities: Tensor, uniforms: Tensor) -> Tensor:
     """Actions (k, T): the inverse of the cumulative (k, T, A) at uniforms (k, T); never one of weight 0."""
     total = probabilities.cumsum(dim=-1)
     return (total <= uniforms[..., None] * total[..., -1:]).sum(dim=-1)
@@ -130,8 +131,8 @@ def _source_of(planner: P3IV, settings: SampleSettings) -> _Source:
     if settings.dropout:
         return _InferenceDropout(planner, settings)
     if planner.config.noise_width:
-        latents = _blocks_of(
-            torch.randn, settings.num_samples, planner.config.noise_width, seed=_seed(settings, "latents")
+        latents = blocks_of(
+            torch.randn, settings.num_samples, planner.config.noise_width, seed=seed_of(settings, "latents")
         )
         return _Latents(planner, latents)
     return _OnePlan(planner, settings.num_samples)
@@ -204,7 +205,7 @@ class _InputNoise:
     def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
         self.planner = planner
         width = 2 * planner.shape.feature_width
-        noise = _blocks_of(torch.randn, settings.num_samples, width, seed=_seed(settings, "input"))
+        noise = blocks_of(torch.randn, settings.num_samples, width, seed=seed_of(settings, "input"))
         self.noise = (noise * settings.input_noise).to(planner.queries)
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
@@ -221,7 +222,7 @@ class _InferenceDropout:
         self.planner.decoder.dropout = settings.dropout
         self.planner.decoder.train()
         self.num_blocks = -(-settings.num_samples // BLOCK)
-        self.seed = _seed(settings, "dropout")
+        self.seed = seed_of(settings, "dropout")
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
         tokens = self.planner.tokens(start[None], goal[None]).expand(BLOCK, -1, -1)
@@ -233,7 +234,7 @@ class _InferenceDropout:
             yield self.planner.action_head(hidden)
 
 
-def _blocks_of(draw: object, number: int, width: int, *, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def blocks_of(draw: object, number: int, width: int, *, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Random rows in whole blocks, (blocks, BLOCK, width): one generator, one block after another, so that fewer rows
     are a prefix of more.
     """
@@ -243,6 +244,7 @@ def _blocks_of(draw: object, number: int, width: int, *, seed: int, dtype: torch
     return torch.stack(rows)
 
 
-def _seed(settings: SampleSettings, purpose: str) -> int:
+def seed_of(settings: SampleSettings, purpose: str) -> int:
+    """A seed of 63 bits for one purpose."""
     digest = hashlib.sha256(f"{settings.seed}/{purpose}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

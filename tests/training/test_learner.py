@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from p3iv.config import Config, ModelConfig, override
+from p3iv.interface import Batch
 from p3iv.losses import action_loss, diversity_loss, generator_loss, language_loss
 from p3iv.models import P3IV, PlannerShape
-from p3iv.training.learner import Batch, P3ivLearner
+from p3iv.training.learner import P3ivLearner
 
 SMALL = ModelConfig(width=16, heads=4, memory_slots=5, noise_width=3, feed_forward=24, encoder_hidden=12, head_hidden=8)
 SIZES = {f"model.{name}": value for name, value in vars(SMALL).items()} | {"loss.latents": 5}

@@ -216,7 +216,7 @@ def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damag
 def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path: Path) -> None:
     from p3iv.metrics import score_plans
     from p3iv.observations import load_planning_data
-    from p3iv.training.loop import predict_viterbi
+    from p3iv.training.learner import predict_viterbi
 
     result = train(TrainRequest(dataset, tmp_path / "run", quick(2)))
     trained = load_planner(tmp_path / "run" / BEST)
@@ -246,9 +246,10 @@ def test_contradictions_are_refused() -> None:
 
 @pytest.mark.slow
 def test_the_planner_can_learn_64_windows_by_heart(dataset: Dataset) -> None:
+    from p3iv.interface import Batch
     from p3iv.observations import load_planning_data
-    from p3iv.training.learner import Batch, P3ivLearner
-    from p3iv.training.loop import _shape_of, predict_argmax
+    from p3iv.training.learner import P3ivLearner, predict_argmax
+    from p3iv.training.loop import _shape_of
 
     config = override(preset_config("p3iv"), {"data.split": "release"})
     data = load_planning_data(dataset, config.data)

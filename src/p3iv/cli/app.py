@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from p3iv import __version__
-from p3iv.cli import data, demo, evaluate, extract, plan, report, score, train
+from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, score, train
 from p3iv.cli.console import err, out, print_json
 from p3iv.errors import P3ivError
 
@@ -46,6 +46,7 @@ app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
 app.command("report", epilog=report.EXAMPLE)(report.report_command)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
 app.command("score", epilog=score.EXAMPLE)(score.score_command)
+app.command("compare", epilog=compare.EXAMPLE)(compare.compare_command)
 
 
 def _show_version(wanted: bool) -> None:

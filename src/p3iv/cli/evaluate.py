@@ -93,7 +93,7 @@ def show_evaluation(found: Evaluation, results: Path, predictions: Path) -> None
     if found.truth is not None:
         out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")
     versus = found.differences["retrieval"]["success_rate"]
-    out.print(f"viterbi - retrieval: {_percent(versus, sign='+')} points of success rate\n", markup=False)
+    out.print(f"{found.decoder} - retrieval: {_percent(versus, sign='+')} points of success rate\n", markup=False)
     _show_samples(found)
     out.print("\nKL and NLL in nats; exact: the chain that viterbi decodes, without samples. evaluation.json has the")
     out.print("intervals, and under `published` the scores as released code computes them.")
@@ -128,6 +128,7 @@ def _share(score: Interval) -> str:
 
 
 _DECODERS = {
+    "own": "its own plan",
     "viterbi_paper": "viterbi, the paper's",
     "viterbi_paper_uniform_emissions": "  uniform emissions",
     "viterbi_paper_uniform_transitions": "  uniform transitions",

@@ -14,6 +14,7 @@ import typer
 
 from p3iv.cli.choices import Protocol, WindowKind
 from p3iv.cli.console import err, out, print_json
+from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.config import Config
@@ -26,7 +27,7 @@ DATA_OPTIONS = ("horizon", "window", "protocol", "split", "split_seed")
 def train_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
-    planner: Annotated[str, typer.Option("--planner", help="Which planner: p3iv.")] = "p3iv",
+    planner: Annotated[str, typer.Option("--planner", help="Which planner; any other word lists them all.")] = "p3iv",
     preset: Annotated[str, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic or tiny.")] = "p3iv",
     horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
     window: Annotated[
@@ -59,7 +60,7 @@ def train_command(
     chosen = dict(zip(DATA_OPTIONS, (horizon, window.value, int(protocol), split, split_seed), strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
     speaks = os.environ.get("RANK", "0") == "0"  # of several processes, the first
-    line = _Line()
+    line = EpochLine()
     request = TrainRequest(
         dataset=open_dataset(folder),
         run=run,
@@ -89,9 +90,10 @@ def train_command(
         return
     if result.best:
         out.print(
-            f"{result.epochs} epochs, {result.cpu_s:.0f} CPU s. Best epoch {result.best_epoch} on validation: "
-            f"success rate {100 * result.best.success_rate:.2f}, mean accuracy {100 * result.best.mean_accuracy:.2f}, "
-            f"mean IoU {100 * result.best.mean_iou:.2f} -> {result.run}",
+            f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
+            f"Best epoch {result.best_epoch} on validation: success rate {100 * result.best.success_rate:.2f}, "
+            f"mean accuracy {100 * result.best.mean_accuracy:.2f}, mean IoU {100 * result.best.mean_iou:.2f} "
+            f"-> {result.run}",
             markup=False,
         )
 
@@ -103,7 +105,7 @@ def _configure(planner: str, preset: str, seed: int, data: Mapping[str, object],
     return override(preset_config(preset), changes | parse_settings(settings))
 
 
-class _Line:
+class EpochLine:
     """One live line on a terminal: scores on validation (success/accuracy, * the best yet), time left, loss terms.
 
     Elsewhere a plain line per tenth of the run.
@@ -132,6 +134,7 @@ class _Line:
     def end(self) -> None:
         if err.is_terminal and self._shown_at:
             sys.stderr.write("\n")
+            self._shown_at = 0.0
 
     def _write(self, line: str) -> None:
         self._shown_at = time.monotonic()
@@ -141,7 +144,7 @@ class _Line:
 
 def _short_terms(terms: Mapping[str, float]) -> str:
     """Loss terms, the critic's share of right verdicts on real and generated plans, and the diversity ratio."""
-    labels = {"action": "La", "language": "Ll", "adversarial": "adv", "diversity": "reg"}
+    labels = {"action": "La", "language": "Ll", "state": "Ls", "adversarial": "adv", "diversity": "reg"}
     parts = [f"{label} {terms[name]:.2f}" for name, label in labels.items() if name in terms]
     if "critic_real" in terms:
         parts.append(f"critic {100 * terms['critic_real']:.0f}/{100 * terms['critic_generated']:.0f}")

@@ -16,7 +16,7 @@ from torch import Tensor
 from p3iv.atomic import whole_file, write_text
 from p3iv.baselines import nearest_plans
 from p3iv.dataset import Dataset
-from p3iv.decoding import DEFAULT
+from p3iv.decoding import DEFAULT, OWN
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation.result import Evaluation
 from p3iv.evaluation.tally import Counted, Tally
@@ -32,7 +32,7 @@ from p3iv.metrics import (
     successes,
 )
 from p3iv.observations import PlanningData, WindowTensors, load_planning_data
-from p3iv.sampling import MODES, PlanSampler, SampleSettings
+from p3iv.sampling import MODES, SampleSettings
 from p3iv.scoring import score_decoded, score_published
 from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
 from p3iv.training.device import choose_device
@@ -86,7 +86,7 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     truth = _truth_of(dataset, windows, trained)
     tally = Tally(windows.action_ids, len(data.names), truth)
     results, predictions, actions = evaluation_files(request.run, request.split, request.settings)
-    sampler = PlanSampler(trained.planner, request.settings)
+    sampler = trained.sampler(request.settings)
     with _prediction_lines(predictions, dataset, data.names, request.mode) as write:
         size = max(1, CHUNK * 1500 // request.settings.num_samples)  # so that memory does not grow with K
         for first in range(0, len(windows), size):
@@ -160,10 +160,12 @@ def _prediction_lines(path: Path, dataset: Dataset, names: tuple[str, ...], mode
                 "first_step": window.first_step,
                 "start_s": window.start_s,
                 "goal_s": None if window.goal_s == math.inf else window.goal_s,
-                "prediction": words(counted.decoded[DEFAULT][number]),
+                "prediction": words(counted.decoded[counted.followed][number]),
                 "probability": float(counted.probability[number]),
                 "reference": [names[action] for action in window.action_ids],
-                "decoders": {name: words(plans[number]) for name, plans in counted.decoded.items() if name != DEFAULT},
+                "decoders": {
+                    name: words(plans[number]) for name, plans in counted.decoded.items() if name != counted.followed
+                },
                 "samples": [[words(plan), count] for plan, count in zip(plans, counts.tolist(), strict=True)],
             }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -180,6 +182,7 @@ def _summarise(
     ids, header, mode = windows.action_ids, trained.header, request.mode
     videos = [window.video for window in windows.windows]
     resamples, decoded = draw_resamples(videos), tally.decoded()
+    decoder = OWN if OWN in decoded else DEFAULT
     others = {
         "random": _random_plans(ids, len(data.names)),
         "retrieval": nearest_plans(data.train, windows, skip_own_video=request.split == "train"),
@@ -187,7 +190,7 @@ def _summarise(
     modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
     exact = bootstrap_means(tally.values("exact"), resamples)
     published = {name: score_published(plans, ids, resamples) for name, plans in decoded.items()}
-    ours = _plan_values(decoded[DEFAULT], ids)
+    ours = _plan_values(decoded[decoder], ids)
     return Evaluation(
         data=data.label,
         planner=header.config.planner,
@@ -199,6 +202,7 @@ def _summarise(
         num_windows=len(windows),
         num_videos=len(set(videos)),
         num_actions=len(data.names),
+        decoder=decoder,
         samples={"number": request.settings.num_samples, "mode": mode} | _without_number(request.settings),
         decoders={name: score_decoded(plans, ids, resamples) for name, plans in decoded.items()},
         baselines={name: score_decoded(plans, ids, resamples) for name, plans in others.items()},
@@ -209,8 +213,8 @@ def _summarise(
         modes=modes,
         truth=None if tally.truth is None else _truth_scores(tally, ids, mode, resamples),
         published=published | {"samples": bootstrap_means(tally.values(f"marginals {mode}"), resamples)},
-        tasks=_task_table(decoded[DEFAULT], windows, dataset),
-        positions=_position_table(decoded[DEFAULT], ids, resamples),
+        tasks=_task_table(decoded[decoder], windows, dataset),
+        positions=_position_table(decoded[decoder], ids, resamples),
         smoothing=trained.transitions.smoothing,
         notes=(),
     )

@@ -27,10 +27,11 @@ class Evaluation:
     num_windows: int
     num_videos: int
     num_actions: int
+    decoder: str  # whose plan is the one to follow: `differences`, `tasks` and `positions` speak of it
     samples: dict[str, Any]  # number, mode, seed, input_noise, dropout
     decoders: dict[str, Scores]
     baselines: dict[str, Scores]
-    differences: dict[str, Scores]  # default decoder minus a baseline, window by window
+    differences: dict[str, Scores]  # that decoder minus a baseline, window by window
     distribution: Scores  # of the samples in the chosen mode, and `exact_...` of the chain that decodes
     modes: dict[str, Scores]  # the same for every mode
     truth: dict[str, Any] | None  # against the known plan distribution: the chosen mode, every mode, the ceiling

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from p3iv.chain import Chain
-from p3iv.decoding import DEFAULT, chain_of, decode
+from p3iv.decoding import chain_of, decode, followed, followed_probability
 from p3iv.metrics import ReferencePlans, distribution_values, exact_divergences, marginal_divergences, references_of
 from p3iv.plans import PlanCounts, count_plans
 from p3iv.sampling import MODES, Draws
@@ -23,7 +23,8 @@ class Counted:
     """What became of the draws of some windows."""
 
     decoded: dict[str, Tensor]  # (n, T) by decoder
-    probability: Tensor  # (n,) of the default decoder's plan under its chain
+    followed: str  # the decoder whose plan is the one to follow
+    probability: Tensor  # (n,) of that plan
     samples: dict[str, PlanCounts]  # by mode
 
 
@@ -43,14 +44,14 @@ class Tally:
         chain, decoded = chain_of(draws, transitions), decode(draws, transitions)
         for name, plans in decoded.items():
             self._decoded[name].append(plans)
-        log_probability = chain.log_probability(decoded[DEFAULT], torch.arange(len(draws.marginals)))
+        probability = followed_probability(draws, decoded[followed(draws)], chain)
         samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
         windows = slice(self._done, self._done + len(draws.marginals))
         self._done = windows.stop
         self._compare(samples, chain, self.references, windows, prefix="")
         if self.truth is not None:
             self._compare(samples, chain, self.truth, windows, prefix="truth ")
-        return Counted(decoded, log_probability.exp(), samples)
+        return Counted(decoded, followed(draws), probability, samples)
 
     def decoded(self) -> dict[str, Tensor]:
         """The plans of all windows so far, (N, T) by decoder."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from p3iv.config import ModelConfig
 from p3iv.models.decoder import MemoryDecoder
+from p3iv.models.standardised import Standardised
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,13 @@ class PlanOutput:
     state_embeddings: Tensor  # (B, T, D), in the space of the projected step descriptions
 
 
-class P3IV(nn.Module):
+class P3IV(Standardised):
     """Encoders, conditioned queries, memory decoder and the two heads h_a and h_v."""
 
-    feature_mean: Tensor
-    feature_scale: Tensor
     positions: Tensor
 
     def __init__(self, shape: PlannerShape, config: ModelConfig) -> None:
-        super().__init__()
+        super().__init__(shape.feature_width)
         self.shape = shape
         self.config = config
         width = config.width
@@ -50,8 +49,6 @@ class P3IV(nn.Module):
         self.action_head = mlp(width, config.head_hidden, shape.num_actions)
         self.state_head = mlp(width, config.head_hidden, width)
         self.register_buffer("positions", cosine_positions(shape.horizon + 1, width), persistent=False)
-        self.register_buffer("feature_mean", torch.zeros(shape.feature_width))
-        self.register_buffer("feature_scale", torch.ones(shape.feature_width))
 
     def forward(self, start: Tensor, goal: Tensor, noise: Tensor | None = None) -> PlanOutput:
         """Predict one plan per window; `noise` (B, Z) is z, and None means z = 0."""
@@ -70,18 +67,6 @@ class P3IV(nn.Module):
         if noise is not None:
             noise = nn.functional.linear(noise, self.join.weight[:, self.config.width :])
         return self.decoder(tokens, noise)  # type: ignore[no-any-return]
-
-    def standardise(self, features: Tensor) -> Tensor:
-        """Zero mean and unit spread per dimension, by training statistics that travel in the checkpoint."""
-        return (features - self.feature_mean) / self.feature_scale
-
-    @torch.no_grad()
-    def fit_scale(self, features: Tensor) -> None:
-        """Take the statistics of the training observations, (N, F)."""
-        mean, spread = features.double().mean(dim=0), features.double().std(dim=0)
-        is_constant = spread <= 1e-6 * (1.0 + mean.abs())  # up to rounding; such a dimension is left as it is
-        self.feature_mean.copy_(mean)
-        self.feature_scale.copy_(torch.where(is_constant, torch.ones_like(spread), spread))
 
 
 def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:

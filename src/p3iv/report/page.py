@@ -120,7 +120,8 @@ def _summary(run: RunRecord) -> Markup:
     evaluation = run.evaluation
     steps = counted(evaluation.horizon, "step")
     begin = f"From what is seen at a start and at a goal, the planner names the {steps} between them."
-    leaf = evaluation.decoders.get("viterbi", {}).get("success_rate")
+    followed = "own" if "own" in evaluation.decoders else "viterbi"
+    leaf = evaluation.decoders.get(followed, {}).get("success_rate")
     if leaf is None:
         return join(begin)
     interval = "" if leaf.low is None or leaf.high is None else f" ({percent(leaf.low)}{DASH}{percent(leaf.high)})"

@@ -18,6 +18,7 @@ RELEASED = {
     "batch_iou": "batch IoU (“MIoU1” of PDPP)",
 }
 DECODERS = {
+    "own": "its own choice",
     "viterbi": "Viterbi, soft marginals",
     "viterbi_paper": "Viterbi as in the paper",
     "mode": "most frequent sample",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from p3iv.atomic import write_text
 from p3iv.observations import PlanningData
+from p3iv.training.builders import kind_of
 from p3iv.training.checkpoint import Header
 
 
@@ -15,12 +16,10 @@ def write_card(run: Path, header: Header, data: PlanningData) -> None:
     best = progress.best
     scores = (
         f"success rate {100 * best.success_rate:.2f} %, mean accuracy {100 * best.mean_accuracy:.2f} %, "
-        f"mean IoU {100 * best.mean_iou:.2f} % over {best.num_windows} validation windows (Viterbi at z = 0)"
+        f"mean IoU {100 * best.mean_iou:.2f} % over {best.num_windows} validation windows"
         if best
         else "no epoch finished"
     )
-    terms = ("action", "language", "adversarial", "diversity")
-    weights = ", ".join(f"{name} {getattr(config.loss, name):g}" for name in terms)
     notes = "".join(f"- {note}\n" for note in data.notes)
     write_text(
         run / "README.md",
@@ -32,7 +31,7 @@ out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, se
 - data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
   split `{config.data.split}`, split seed {config.data.split_seed}
 - windows: {config.data.window}, protocol {config.data.protocol}
-{notes}- losses: {weights}
+{notes}- {kind_of(config.planner).describe(config)}
 - trained for {progress.epoch} epochs, {progress.cpu_s:.0f} CPU seconds
 - best epoch {progress.best_epoch}: {scores}
 

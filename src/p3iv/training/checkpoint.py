@@ -1,8 +1,8 @@
 """Checkpoints: one safetensors file each, replaced as a whole, with all else as JSON in its header.
 
-`checkpoints/best/model.safetensors` holds the planner; `checkpoints/last/state.safetensors` also the critic and both
-optimisers, so that a run goes on where it stopped. One file, because a rename is then all that a save has to do: killed
-at any moment, the previous checkpoint still loads.
+`checkpoints/best/model.safetensors` holds the planner; `checkpoints/last/state.safetensors` all modules and optimisers
+of its learner (for P3IV also the critic), so that a run goes on where it stopped. One file, because a rename is then
+all that a save has to do: killed at any moment, the previous checkpoint still loads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from torch import Tensor
 from p3iv.atomic import whole_file
 from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
+from p3iv.interface import Learner, PlannerKind, Sampler
 from p3iv.metrics import PlanScores
-from p3iv.models import P3IV, PlannerShape
+from p3iv.models import PlannerShape
+from p3iv.sampling import SampleSettings
+from p3iv.training.builders import kind_of
 from p3iv.training.device import check_precision, dtype_of
-from p3iv.training.learner import P3ivLearner
 from p3iv.transitions import Transitions
 
 BEST = Path("checkpoints/best/model.safetensors")
@@ -59,9 +61,17 @@ class Header:
 class TrainedPlanner:
     """A planner as a checkpoint holds it: with all that planning needs and no dataset."""
 
-    planner: P3IV
+    planner: Any  # the module that its kind builds
     transitions: Transitions
     header: Header
+
+    @property
+    def kind(self) -> PlannerKind[Any]:
+        return kind_of(self.header.config.planner)
+
+    def sampler(self, settings: SampleSettings) -> Sampler:
+        """What draws plans from it."""
+        return self.kind.sampler(self.planner, settings)
 
 
 def save_best(run: Path, trained: TrainedPlanner) -> None:
@@ -73,11 +83,14 @@ def save_best(run: Path, trained: TrainedPlanner) -> None:
     _save(run / BEST, tensors, trained.header)
 
 
-def save_last(run: Path, learner: P3ivLearner, header: Header) -> None:
+def save_last(run: Path, learner: Learner, header: Header) -> None:
     """Write all that a resumed run needs; random state is none of it, since every draw is named by seed and place."""
-    tensors = {f"planner.{name}": tensor for name, tensor in learner.planner.state_dict().items()}
-    tensors |= {f"critic.{name}": tensor for name, tensor in learner.critic.state_dict().items()}
-    for prefix, optimizer in _optimizers(learner).items():
+    tensors = {
+        f"{prefix}.{name}": tensor
+        for prefix, module in learner.modules.items()
+        for name, tensor in module.state_dict().items()
+    }
+    for prefix, optimizer in learner.optimizers.items():
         for number, state in optimizer.state_dict()["state"].items():
             tensors |= {f"{prefix}.{number}.{key}": value for key, value in state.items()}
     _save(run / LAST, tensors, header)
@@ -88,7 +101,7 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     tensors, header = read_checkpoint(path)
     if header.config.optim.precision != "mixed":  # which concerns training alone
         check_precision(header.config.optim, torch.device(device))
-    planner = P3IV(header.shape, header.config.model).to(dtype_of(header.config.optim))
+    planner = kind_of(header.config.planner).build(header.shape, header.config).to(dtype_of(header.config.optim))
     _load_module(planner, _part(tensors, "planner"), path)
     matrices = _part(tensors, "transitions")
     size = (header.shape.num_actions,) * 2
@@ -98,14 +111,14 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
 
-def load_last(run: Path, learner: P3ivLearner, expected: Header) -> Progress:
+def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
     """Put a learner where the run stopped, after the checkpoint and what is asked for have been held together."""
     path = run / LAST
     tensors, header = read_checkpoint(path)
     check_fits(header, expected, path)
-    _load_module(learner.planner, _part(tensors, "planner"), path)
-    _load_module(learner.critic, _part(tensors, "critic"), path)
-    for prefix, optimizer in _optimizers(learner).items():
+    for prefix, module in learner.modules.items():
+        _load_module(module, _part(tensors, prefix), path)
+    for prefix, optimizer in learner.optimizers.items():
         _load_optimizer(optimizer, _part(tensors, prefix))
     return header.progress
 
@@ -114,7 +127,7 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
     """Refuse a checkpoint of another configuration, vocabulary or feature width, saying which."""
     may_change = {name: getattr(expected.config.optim, name) for name in CHANGEABLE}
     asked = replace(found.config, optim=replace(found.config.optim, **may_change))
-    for name in ("planner", "seed", "data", "model", "loss", "optim"):
+    for name in ("planner", "seed", "data", "model", "loss", "baseline", "optim"):
         have, want = getattr(asked, name), getattr(expected.config, name)
         if have != want:
             raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
@@ -165,10 +178,6 @@ def _header_from(content: dict[str, Any]) -> Header:
         data_fingerprint=str(content["data_fingerprint"]),
         progress=Progress(**progress),
     )
-
-
-def _optimizers(learner: P3ivLearner) -> dict[str, torch.optim.Optimizer]:
-    return {"optimizer": learner.optimizer, "critic_optimizer": learner.critic_optimizer}
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

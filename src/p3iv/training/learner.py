@@ -1,16 +1,18 @@
-"""One training step of the paper: the critic's, then the planner's, on one batch."""
+"""P3IV as a planner of the house, and one training step of the paper: the critic's, then the planner's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from p3iv.chain import Chain
 from p3iv.config import Config
 from p3iv.errors import ConfigError
+from p3iv.interface import Batch, PlannerKind, Sync
 from p3iv.losses import (
     action_loss,
     critic_loss,
@@ -21,21 +23,12 @@ from p3iv.losses import (
     least_diverse_pair,
     visual_loss,
 )
-from p3iv.models import P3IV, Critic
+from p3iv.models import P3IV, Critic, PlannerShape
+from p3iv.observations import PlanningData, WindowTensors
+from p3iv.sampling import PlanSampler
+from p3iv.transitions import Transitions
 
-Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in one
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Windows of one step."""
-
-    start: Tensor  # (B, F)
-    goal: Tensor  # (B, F)
-    action_ids: Tensor  # (B, T)
-    noise: Tensor | None  # (B, Z), one latent per window; None where the planner has no noise
-    steps: Tensor | None = None  # (B, T, F): visual targets, strong supervision only
-    share: float = 1.0  # of this process's windows in the global batch, times the number of processes
+EVALUATION_BATCH = 1024
 
 
 class P3ivLearner:
@@ -58,7 +51,16 @@ class P3ivLearner:
             torch.optim.Adam(module.parameters(), lr=rate, eps=config.optim.epsilon, fused=fused)
             for module, rate in zip((planner, self.critic), rates, strict=True)
         )
+        self.rates: Mapping[str, float] = dict(zip(("optimizer", "critic_optimizer"), rates, strict=True))
         self._sync = sync
+
+    @property
+    def modules(self) -> Mapping[str, nn.Module]:
+        return {"planner": self.planner, "critic": self.critic}
+
+    @property
+    def optimizers(self) -> Mapping[str, Optimizer]:
+        return {"optimizer": self.optimizer, "critic_optimizer": self.critic_optimizer}
 
     def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:
         """Update critic and planner once; `latents` (1, S, Z) are those of the diversity loss. Returns named terms."""
@@ -153,3 +155,66 @@ def frozen(module: nn.Module) -> Iterator[None]:
     finally:
         for parameter in module.parameters():
             parameter.requires_grad_(True)
+
+
+def predict_argmax(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
+    """The most likely action of every position at z = 0: (N, T)."""
+    return _marginals(planner, windows, device).argmax(dim=-1)
+
+
+def predict_viterbi(planner: P3IV, transitions: Transitions, windows: WindowTensors, device: torch.device) -> Tensor:
+    """The default decoder at z = 0, (N, T); marginals of K latents after every epoch would cost more than the epoch."""
+    return Chain.of(_marginals(planner, windows, device), transitions.row).best_paths()[0]
+
+
+def _marginals(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
+    planner.eval()
+    dtype = planner.queries.dtype
+    with torch.no_grad():
+        parts = [
+            _scores(planner, start.to(device, dtype), goal.to(device, dtype)).softmax(dim=-1).cpu()
+            for start, goal in zip(
+                windows.start.split(EVALUATION_BATCH), windows.goal.split(EVALUATION_BATCH), strict=True
+            )
+        ]
+    return torch.cat(parts)
+
+
+def _build(shape: PlannerShape, config: Config) -> P3IV:
+    return P3IV(shape, config.model)
+
+
+def _fit(planner: P3IV, data: PlanningData) -> None:
+    planner.fit_scale(torch.cat((data.train.start, data.train.goal)))
+
+
+def _teach(planner: P3IV, data: PlanningData, config: Config, sync: Sync) -> P3ivLearner:
+    language = None if data.language is None else data.language.to(planner.queries)
+    return P3ivLearner(planner, config, language, sync=sync)
+
+
+def _scores(planner: P3IV, start: Tensor, goal: Tensor) -> Tensor:
+    logits: Tensor = planner(start, goal).action_logits
+    return logits
+
+
+def _predict(planner: P3IV, transitions: Transitions, start: Tensor, goal: Tensor) -> Tensor:
+    return Chain.of(_scores(planner, start, goal).softmax(dim=-1), transitions.row).best_paths()[0]
+
+
+def _describe(config: Config) -> str:
+    terms = ("action", "language", "adversarial", "diversity")
+    weights = ", ".join(f"{name} {getattr(config.loss, name):g}" for name in terms)
+    return f"losses: {weights}; chosen by Viterbi at z = 0"
+
+
+KIND = PlannerKind(
+    build=_build,
+    fit=_fit,
+    teach=_teach,
+    sampler=PlanSampler,
+    scores=_scores,
+    predict=_predict,
+    describe=_describe,
+    is_visual=lambda config: config.loss.supervision == "visual",
+)

@@ -17,23 +17,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from p3iv.chain import Chain
 from p3iv.config import Config
 from p3iv.dataset import Dataset
 from p3iv.errors import ConfigError, TrainingError
+from p3iv.interface import Batch, Learner
 from p3iv.metrics import PlanScores, score_plans
-from p3iv.models import P3IV, PlannerShape
-from p3iv.observations import PlanningData, WindowTensors, load_planning_data
+from p3iv.models import PlannerShape
+from p3iv.observations import PlanningData, load_planning_data
+from p3iv.training.builders import kind_of
 from p3iv.training.card import write_card
 from p3iv.training.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
 from p3iv.training.device import check_precision, choose_device, dtype_of
 from p3iv.training.distributed import World, join_world
-from p3iv.training.learner import Batch, P3ivLearner
+from p3iv.training.learner import EVALUATION_BATCH
 from p3iv.training.run_folder import check_run, open_run
 from p3iv.training.tracking import MetricsTable
-from p3iv.transitions import Transitions, fit_transitions
-
-EVALUATION_BATCH = 1024
+from p3iv.transitions import fit_transitions
 
 
 @dataclass(frozen=True)
@@ -92,37 +91,13 @@ def train(request: TrainRequest) -> TrainResult:
     check_precision(request.config.optim, device)
     if int(os.environ.get("RANK", "0")) == 0:  # the others never look at the folder
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
-    data = load_planning_data(
-        request.dataset, request.config.data, with_steps=request.config.loss.supervision == "visual"
-    )
+    is_visual = kind_of(request.config.planner).is_visual(request.config)
+    data = load_planning_data(request.dataset, request.config.data, with_steps=is_visual)
     for note in data.notes:
         request.on_note(note)
     with join_world(device) as world:
         _check_world(request.config, world)
         return _Run(request, data, device, world).train()
-
-
-def predict_argmax(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
-    """The most likely action of every position at z = 0: (N, T)."""
-    return _marginals(planner, windows, device).argmax(dim=-1)
-
-
-def predict_viterbi(planner: P3IV, transitions: Transitions, windows: WindowTensors, device: torch.device) -> Tensor:
-    """The default decoder at z = 0, (N, T); marginals of K latents after every epoch would cost more than the epoch."""
-    return Chain.of(_marginals(planner, windows, device), transitions.row).best_paths()[0]
-
-
-def _marginals(planner: P3IV, windows: WindowTensors, device: torch.device) -> Tensor:
-    planner.eval()
-    dtype = planner.queries.dtype
-    with torch.no_grad():
-        parts = [
-            planner(start.to(device, dtype), goal.to(device, dtype)).action_logits.softmax(dim=-1).cpu()
-            for start, goal in zip(
-                windows.start.split(EVALUATION_BATCH), windows.goal.split(EVALUATION_BATCH), strict=True
-            )
-        ]
-    return torch.cat(parts)
 
 
 class _Run:
@@ -132,11 +107,14 @@ class _Run:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
+        self.kind = kind_of(self.config.planner)
         self.transitions = fit_transitions(data)
         self.learner = self._new_learner()
+        self.planner = self.learner.modules["planner"]
+        self.num_epochs = self.config.optim.epochs if self.learner.optimizers else 1
         self.header = Header(
             config=self.config,
-            shape=self.learner.planner.shape,
+            shape=_shape_of(data, self.config),
             names=data.names,
             encoder=data.encoder,
             data_label=data.label,
@@ -157,7 +135,7 @@ class _Run:
         """Run the epochs that are left, keeping the best planner and the last state."""
         table = self._open() if self.world.is_first else None
         try:
-            while self.progress.epoch < self.config.optim.epochs and not self._is_over_budget():
+            while self.progress.epoch < self.num_epochs and not self._is_over_budget():
                 report = self._one_epoch(self.progress.epoch + 1)
                 if table is not None:
                     self._keep(report, table)
@@ -182,10 +160,9 @@ class _Run:
 
     def _one_epoch(self, epoch: int) -> EpochReport:
         began = time.monotonic()
-        terms = self._train_epoch(epoch)
+        terms = self._train_epoch(epoch) if self.learner.optimizers else {}
         self._check_planner(epoch)
-        plans = predict_viterbi(self.learner.planner, self.transitions, self.data.val, self.device)
-        val = score_plans(plans, self.data.val.action_ids)
+        val = score_plans(self._predict_val(), self.data.val.action_ids)
         best = self.progress.best
         is_best = best is None or (val.success_rate, val.mean_accuracy) > (best.success_rate, best.mean_accuracy)
         progress = Progress(
@@ -196,14 +173,25 @@ class _Run:
         )
         self.header = replace(self.header, progress=progress)
         seconds = time.monotonic() - began
-        return EpochReport(epoch, self.config.optim.epochs, terms, val, is_best, seconds, progress.cpu_s)
+        return EpochReport(epoch, self.num_epochs, terms, val, is_best, seconds, progress.cpu_s)
+
+    def _predict_val(self) -> Tensor:
+        """The plans to follow of the validation windows: (N, T)."""
+        self.planner.eval()
+        val = self.data.val
+        with torch.no_grad():
+            parts = [
+                self.kind.predict(self.planner, self.transitions, self._place(start), self._place(goal)).cpu()
+                for start, goal in zip(val.start.split(EVALUATION_BATCH), val.goal.split(EVALUATION_BATCH), strict=True)
+            ]
+        return torch.cat(parts)
 
     def _train_epoch(self, epoch: int) -> dict[str, float]:
         """One pass over the training windows; returns the means of the named terms."""
         optim = self.config.optim
         rate = optim.decay ** ((epoch - 1) // optim.decay_every)
-        _set_rate(self.learner.optimizer, optim.learning_rate * rate)
-        _set_rate(self.learner.critic_optimizer, optim.critic_learning_rate * rate)
+        for name, optimizer in self.learner.optimizers.items():
+            _set_rate(optimizer, self.learner.rates[name] * rate)
         draws = _Draws(self.config, len(self.data.train), epoch, self.world)
         batches = draws.order.split(optim.batch_size)
         history, names = [], []
@@ -246,14 +234,14 @@ class _Run:
 
     def _check_planner(self, epoch: int) -> None:
         """Losses are taken before each update: what the last one of an epoch broke shows here, before it is saved."""
-        modules = (self.learner.planner, self.learner.critic)
+        modules = self.learner.modules.values()
         if not all(parameter.isfinite().all() for module in modules for parameter in module.parameters()):
             raise self._stop(epoch, "the parameters stopped being finite")
         few = self.data.val.start[:64], self.data.val.goal[:64]
-        self.learner.planner.eval()
+        self.planner.eval()
         with torch.no_grad():
-            logits = self.learner.planner(*map(self._place, few)).action_logits
-        if not logits.isfinite().all():
+            scores = self.kind.scores(self.planner, *map(self._place, few))
+        if not scores.isfinite().all():
             raise self._stop(epoch, "the predictions for validation windows stopped being finite")
 
     def _stop(self, epoch: int, what: str) -> TrainingError:
@@ -264,25 +252,23 @@ class _Run:
     def _keep(self, report: EpochReport, table: MetricsTable) -> None:
         """Save after every epoch; what a run goes on from comes last, so that the rest is at most repeated."""
         scores = {f"val_{name}": value for name, value in asdict(report.val).items() if name != "num_windows"}
-        rate = self.learner.optimizer.param_groups[0]["lr"]
+        rate = next((o.param_groups[0]["lr"] for o in self.learner.optimizers.values()), 0.0)
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
         table.add({"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds})
         if report.is_best:
-            save_best(self.request.run, TrainedPlanner(self.learner.planner, self.transitions, self.header))
+            save_best(self.request.run, TrainedPlanner(self.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)
 
     def _is_over_budget(self) -> bool:
         limit = self.config.optim.max_cpu_s
         return limit is not None and self.progress.cpu_s >= limit
 
-    def _new_learner(self) -> P3ivLearner:
+    def _new_learner(self) -> Learner:
         torch.manual_seed(name_seed(self.config.seed, "parameters"))
-        shape = _shape_of(self.data, self.config)
-        planner = P3IV(shape, self.config.model)
-        planner.fit_scale(torch.cat((self.data.train.start, self.data.train.goal)))
-        language = None if self.data.language is None else self._place(self.data.language)
+        planner = self.kind.build(_shape_of(self.data, self.config), self.config)
+        self.kind.fit(planner, self.data)
         planner = planner.to(self.device, self.dtype)
-        return P3ivLearner(planner, self.config, language, sync=self.world.average_gradients)
+        return self.kind.teach(planner, self.data, self.config, self.world.average_gradients)
 
 
 class _Draws:

@@ -1,0 +1,103 @@
+"""`p3iv compare DIR --planners all --out OUT`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p3iv.cli.console import err, out, print_table
+from p3iv.cli.train import EpochLine
+from p3iv.errors import ConfigError
+
+if TYPE_CHECKING:
+    from p3iv.experiments import Cell, Comparison
+
+EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
+
+
+def compare_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
+    target: Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder of all runs and the table.")],
+    planners: Annotated[str, typer.Option("--planners", help="all, or names between commas.")] = "all",
+    horizons: Annotated[str, typer.Option("--horizons", help="Numbers between commas.")] = "3,4",
+    seeds: Annotated[str, typer.Option("--seeds", help="Numbers between commas.")] = "0,1,2",
+    preset: Annotated[str, typer.Option("--preset", help="p3iv, p3iv-deterministic or tiny.")] = "p3iv",
+    split: Annotated[str, typer.Option("--split", help="video, release, window, or a split file.")] = "video",
+    samples: Annotated[int, typer.Option("--samples", help="K, plans drawn per window.")] = 1500,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, e.g. optim.max_cpu_s=600.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
+) -> None:
+    """Train and evaluate planners on the same windows; the same command again goes on and skips what is done.
+
+    Writes comparison.csv, comparison.md and comparison.html into OUT after every run. A run that fails is listed, the
+    others go on, and the exit code is 1.
+    """
+    import torch  # noqa: PLC0415 - takes a second to import
+
+    from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415
+    from p3iv.experiments import CompareRequest, compare  # noqa: PLC0415
+    from p3iv.sampling import SampleSettings  # noqa: PLC0415
+    from p3iv.training.builders import PLANNERS  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    line = EpochLine()
+    request = CompareRequest(
+        folder=folder,
+        out=target,
+        base=override(preset_config(preset), {"data.split": split, **parse_settings(settings or [])}),
+        planners=tuple(PLANNERS) if planners == "all" else tuple(_listed(planners)),
+        horizons=_numbers("--horizons", horizons),
+        seeds=_numbers("--seeds", seeds),
+        settings=SampleSettings(samples),
+        device=device,
+        on_epoch=line.show_epoch if err.is_terminal else lambda _: None,
+    )
+    cells = request.cells
+
+    def show_cell(cell: Cell, what: str) -> None:
+        line.end()
+        err.print(f"{cells.index(cell) + 1} of {len(cells)}, {cell}: {what}", markup=False)
+
+    try:
+        found = compare(replace(request, on_cell=show_cell))
+    except KeyboardInterrupt:
+        line.end()
+        err.print("interrupted; the same command goes on from there", markup=False)
+        raise typer.Exit(130) from None
+    show_comparison(found)
+    out.print(f"-> {target}/comparison.csv, .md, .html", markup=False)
+    if found.failures:
+        raise typer.Exit(1)
+
+
+def show_comparison(found: Comparison) -> None:
+    """Print a table per horizon; the intervals of the other figures are in the files."""
+    from p3iv.experiments.tables import HEADERS, cells_of  # noqa: PLC0415 - keeps `p3iv --help` quick
+
+    for horizon in dict.fromkeys(row.horizon for row in found.rows):
+        rows = []
+        for row in found.rows:
+            if row.horizon == horizon:
+                name, success, *others = cells_of(row)
+                rows.append([name[0], f"{success[0]} [{success[1]}]", *(value for value, _ in others)])
+        print_table(HEADERS, rows, title=f"T = {horizon}")
+        out.print()
+    for cell, why in found.failures.items():
+        err.print(f"failed: {cell}: {why}", markup=False)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    parts = _listed(text)
+    if not parts or not all(part.isdigit() for part in parts):
+        raise ConfigError(f"{option} {text}, but it is numbers between commas, such as 3,4.")
+    return tuple(map(int, parts))

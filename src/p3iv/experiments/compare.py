@@ -1,0 +1,211 @@
+"""`p3iv compare`: every planner on the same windows, each run trained, evaluated and timed, in one table.
+
+A run is a folder of its own, OUT/T3/ddn/seed0, as `p3iv train` and `p3iv evaluate` would leave it. `comparison.json` in
+it is written last: a run that has one is done and skipped; one that has none goes on where it stopped. A run that fails
+is listed, and the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from p3iv.atomic import write_text
+from p3iv.config import Config, override
+from p3iv.dataset import Dataset, open_dataset
+from p3iv.errors import ConfigError
+from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.experiments.rows import Row, summarise
+from p3iv.experiments.tables import write_tables
+from p3iv.observations import PlanningData, load_planning_data
+from p3iv.sampling import SampleSettings
+from p3iv.training import TrainRequest, train
+from p3iv.training.builders import PLANNERS, kind_of
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.device import choose_device
+from p3iv.training.loop import EpochReport
+
+DONE = "comparison.json"
+TIMED_PAIRS = 30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison."""
+
+    horizon: int
+    planner: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"T={self.horizon} {self.planner} seed {self.seed}"
+
+    def folder(self, out: Path) -> Path:
+        return out / f"T{self.horizon}" / self.planner / f"seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """Which planners, on what, where to."""
+
+    folder: Path  # of the dataset
+    out: Path
+    base: Config  # all but planner, horizon and seed
+    planners: tuple[str, ...] = tuple(PLANNERS)
+    horizons: tuple[int, ...] = (3, 4)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    settings: SampleSettings = field(default_factory=SampleSettings)
+    device: str = "auto"
+    on_cell: Callable[[Cell, str], None] = lambda *_: None  # a run, and what becomes of it
+    on_epoch: Callable[[EpochReport], None] = lambda _: None
+    on_windows: Callable[[int, int], None] = lambda *_: None
+
+    def __post_init__(self) -> None:
+        for name, values in (("planners", self.planners), ("horizons", self.horizons), ("seeds", self.seeds)):
+            if not values or len(set(values)) != len(values):
+                raise ConfigError(f"--{name} {','.join(map(str, values))}, but name at least one, and none twice.")
+        for planner in self.planners:
+            kind_of(planner)
+
+    def config(self, cell: Cell) -> Config:
+        return override(self.base, {"planner": cell.planner, "seed": cell.seed, "data.horizon": cell.horizon})
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Seed by seed, so that early tables have all planners in them."""
+        return [Cell(t, p, s) for t in self.horizons for s in self.seeds for p in self.planners]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found."""
+
+    rows: tuple[Row, ...]  # one per horizon and planner
+    failures: dict[Cell, str]
+
+
+def compare(request: CompareRequest) -> Comparison:
+    """Run what is not yet done, writing the tables anew after every run."""
+    dataset = open_dataset(request.folder)
+    data = {
+        t: load_planning_data(dataset, request.config(Cell(t, request.planners[0], 0)).data) for t in request.horizons
+    }
+    failures: dict[Cell, str] = {}
+    done = [cell for cell in request.cells if _is_done(request, cell, data[cell.horizon])]
+    found = _gather(request, done, failures, data)
+    for cell in request.cells:
+        if cell in done:
+            request.on_cell(cell, "done before")
+            continue
+        try:
+            request.on_cell(cell, "training")
+            figures = _run(request, cell, dataset, data[cell.horizon])
+            request.on_cell(cell, figures)
+            done.append(cell)
+        except Exception as error:  # whatever ends one run must not end the others; it is listed and told at the end
+            failures[cell] = f"{type(error).__name__}: {error}"
+            request.on_cell(cell, f"failed: {failures[cell]}")
+        found = _gather(request, done, failures, data)
+    return found
+
+
+def _run(request: CompareRequest, cell: Cell, dataset: Dataset, data: PlanningData) -> str:
+    """Train, evaluate and time one run; returns a line about it."""
+    run, config = cell.folder(request.out), request.config(cell)
+    is_begun = (run / "config.yaml").exists()
+    result = train(
+        TrainRequest(dataset, run, config, resume=is_begun, device=request.device, on_epoch=request.on_epoch)
+    )
+    found = evaluate(
+        EvaluationRequest(
+            run, request.folder, settings=request.settings, device=request.device, on_progress=request.on_windows
+        )
+    )
+    trained = load_planner(run / BEST, device=str(choose_device(request.device)))
+    milliseconds = time_plans(trained, data)
+    write_text(
+        run / DONE,
+        json.dumps(
+            {
+                **_identity(request, cell, data),
+                "parameters": sum(parameter.numel() for parameter in trained.planner.parameters()),
+                "training_s": result.cpu_s,
+                "epochs": result.epochs,
+                "milliseconds_per_plan": milliseconds,
+            },
+            indent=2,
+        )
+        + "\n",
+    )
+    success = 100 * found.decoders[found.decoder]["success_rate"].value
+    return f"success rate {success:.1f}, {result.cpu_s:.0f} CPU s, {milliseconds:.1f} ms per plan"
+
+
+def time_plans(trained: TrainedPlanner, data: PlanningData) -> float:
+    """Median processor time, in milliseconds, of one plan to follow, one pair at a time; P3IV's is the one at z = 0."""
+    windows, place = data.test, next(trained.planner.buffers())
+    spent = []
+    with torch.no_grad():
+        for number in range(min(TIMED_PAIRS, len(windows)) + 3):  # the first three warm up
+            row = slice(number % len(windows), number % len(windows) + 1)
+            began = time.process_time()
+            start, goal = windows.start[row].to(place), windows.goal[row].to(place)
+            trained.kind.predict(trained.planner, trained.transitions, start, goal)
+            spent.append(1000 * (time.process_time() - began))
+    return statistics.median(spent[3:])
+
+
+def _identity(request: CompareRequest, cell: Cell, data: PlanningData) -> dict[str, Any]:
+    """What a finished run must agree in, to stand in the same table."""
+    return {
+        "config": asdict(request.config(cell)),
+        "samples": asdict(request.settings),
+        "data_fingerprint": data.fingerprint,
+    }
+
+
+def _is_done(request: CompareRequest, cell: Cell, data: PlanningData) -> bool:
+    path = cell.folder(request.out) / DONE
+    if not path.exists():
+        return False
+    kept, asked = json.loads(path.read_text(encoding="utf-8")), _identity(request, cell, data)
+    for part, value in asked.items():
+        if kept.get(part) != value:
+            raise ConfigError(
+                f"{cell.folder(request.out)} was made with {_difference(part, kept.get(part), value)}. Pass another "
+                f"--out, or delete that folder."
+            )
+    return True
+
+
+def _difference(part: str, have: Any, want: Any) -> str:
+    if not isinstance(have, dict) or not isinstance(want, dict):
+        return f"other data than {part} {want}" if part == "data_fingerprint" else f"{part} {have!r}, not {want!r}"
+    inner = next(name for name in want if have.get(name) != want[name])
+    return _difference(f"{part}.{inner}" if part != "config" else inner, have.get(inner), want[inner])
+
+
+def _gather(
+    request: CompareRequest, done: list[Cell], failures: dict[Cell, str], data: dict[int, PlanningData]
+) -> Comparison:
+    """The table of what is done so far, written to OUT."""
+    rows = tuple(_rows(request, done))
+    labels = {horizon: f"{part.label}, {len(part.test)} test windows" for horizon, part in data.items()}
+    write_tables(request.out, rows, {str(cell): why for cell, why in failures.items()}, labels)
+    return Comparison(rows, dict(failures))
+
+
+def _rows(request: CompareRequest, done: list[Cell]) -> Iterator[Row]:
+    for horizon in request.horizons:
+        for planner in request.planners:
+            cells = [cell for cell in done if (cell.horizon, cell.planner) == (horizon, planner)]
+            if cells:
+                runs = [cell.folder(request.out) for cell in sorted(cells, key=lambda cell: cell.seed)]
+                yield summarise(horizon, planner, [cell.seed for cell in cells], runs)

@@ -1,0 +1,77 @@
+"""What a planner is to the rest of the house: something that is built, fitted, asked for plans, saved and loaded.
+
+Training, evaluation and the user's door know planners by this page only. A planner is a module, so that saving and
+loading are its state dict. `PlannerKind` says how it is built from sizes and settings, what it takes from the training
+data before the first step, who teaches it, how plans are drawn from it, and which plan it would follow. Which kinds
+there are stands in one table (`p3iv.training.builders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from p3iv.config import Config
+from p3iv.models import PlannerShape
+from p3iv.observations import PlanningData
+from p3iv.sampling import Draws, SampleSettings
+from p3iv.transitions import Transitions
+
+Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in one
+Module = TypeVar("Module", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Windows of one step."""
+
+    start: Tensor  # (B, F)
+    goal: Tensor  # (B, F)
+    action_ids: Tensor  # (B, T)
+    noise: Tensor | None  # (B, Z), one latent per window; None where the planner has no noise
+    steps: Tensor | None = None  # (B, T, F): what is seen as each step starts, strong supervision only
+    share: float = 1.0  # of this process's windows in the global batch, times the number of processes
+
+
+class Learner(Protocol):
+    """Teaches a planner, batch by batch; one without optimisers has nothing to teach, and its run is one epoch."""
+
+    @property
+    def modules(self) -> Mapping[str, nn.Module]:
+        """What a resumed run needs, by the name that it is saved under; the planner is `planner`."""
+
+    @property
+    def optimizers(self) -> Mapping[str, Optimizer]:
+        """By the name that their state is saved under."""
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """The learning rate that every optimiser starts with."""
+
+    def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:
+        """Update once, with `latents` (1, S, Z) to compare plans under; returns named terms, the total among them."""
+
+
+class Sampler(Protocol):
+    """Draws plans, one seed for all pairs; neither the other pairs of a call nor K change a pair's plans."""
+
+    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+        """Draw for pairs of observations (N, F)."""
+
+
+@dataclass(frozen=True)
+class PlannerKind(Generic[Module]):
+    """One kind of planner, as a row of functions."""
+
+    build: Callable[[PlannerShape, Config], Module]
+    fit: Callable[[Module, PlanningData], None]  # what is known before the first step: scales, counts, neighbours
+    teach: Callable[[Module, PlanningData, Config, Sync], Learner]
+    sampler: Callable[[Module, SampleSettings], Sampler]
+    scores: Callable[[Module, Tensor, Tensor], Tensor]  # (B, F) twice -> (B, T, A), finite as long as all is well
+    predict: Callable[[Module, Transitions, Tensor, Tensor], Tensor]  # the plans to follow, (B, T): for validation
+    describe: Callable[[Config], str]  # a line for the model card
+    is_visual: Callable[[Config], bool] = lambda _: False  # whether it learns from what is seen at every step

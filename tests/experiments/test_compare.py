@@ -1,0 +1,132 @@
+"""A comparison: one table of many runs, that goes on where it stopped and survives one that fails."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import RunP3iv
+from p3iv.config import override, preset_config
+from p3iv.errors import ConfigError
+from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.experiments import Cell, CompareRequest, compare
+from p3iv.sampling import SampleSettings
+
+SMALL = {"optim.epochs": 2, "data.split": "release", "model.width": 32}
+
+
+@pytest.fixture(scope="module")
+def request_(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
+    return CompareRequest(
+        folder=tabletop,
+        out=tmp_path_factory.mktemp("compared") / "out",
+        base=override(preset_config("tiny"), SMALL),
+        planners=("random", "graph", "ddn"),
+        horizons=(3,),
+        seeds=(0, 1),
+        settings=SampleSettings(20),
+    )
+
+
+def told(request: CompareRequest) -> tuple[Any, dict[str, list[str]]]:
+    said: dict[str, list[str]] = {}
+    found = compare(replace(request, on_cell=lambda cell, what: said.setdefault(str(cell), []).append(what)))
+    return found, said
+
+
+class Stop(BaseException):
+    """Neither an error nor the end: what Ctrl-C does."""
+
+
+def test_a_comparison_goes_on_where_it_stopped_and_skips_what_is_done(request_: CompareRequest) -> None:
+    def stop(cell: Cell, what: str) -> None:
+        if cell == Cell(3, "ddn", 0) and what != "training":
+            raise Stop
+
+    with pytest.raises(Stop):
+        compare(replace(request_, on_cell=stop))
+    found, said = told(request_)
+    assert said["T=3 graph seed 0"] == said["T=3 ddn seed 0"] == ["done before"]
+    assert said["T=3 ddn seed 1"][0] == "training"
+    again, said = told(request_)
+    assert set(map(tuple, said.values())) == {("done before",)}
+    assert again == found
+    assert [(row.planner, row.seeds) for row in found.rows] == [("random", (0, 1)), ("graph", (0, 1)), ("ddn", (0, 1))]
+
+    run = Cell(3, "ddn", 1).folder(request_.out)
+    first, second = (
+        evaluate(EvaluationRequest(folder, settings=SampleSettings(20)))
+        for folder in (Cell(3, "ddn", 0).folder(request_.out), run)
+    )
+    for name in ("success_rate", "mean_accuracy"):
+        mean = (first.decoders["own"][name].value + second.decoders["own"][name].value) / 2
+        assert found.rows[2].scores[name].value == pytest.approx(mean)
+    mean = (first.distribution["kl"].value + second.distribution["kl"].value) / 2
+    assert found.rows[2].scores["kl"].value == pytest.approx(mean)
+
+    rows = list(csv.DictReader((request_.out / "comparison.csv").read_text().splitlines()))
+    assert [row["planner"] for row in rows] == ["random", "graph", "ddn"]
+    assert float(rows[1]["success_rate_low"]) <= float(rows[1]["success_rate"]) <= float(rows[1]["success_rate_high"])
+    assert int(rows[2]["parameters"]) > 10_000
+    for name in ("comparison.md", "comparison.html"):
+        text = (request_.out / name).read_text()
+        assert "graph" in text
+        assert "T = 3, tabletop (state features)" in text
+
+
+def test_a_run_made_with_other_settings_is_not_mixed_in(request_: CompareRequest) -> None:
+    compare(request_)
+    with pytest.raises(ConfigError, match=r"optim\.epochs 2, not 5.*another --out"):
+        compare(replace(request_, base=override(request_.base, {"optim.epochs": 5})))
+    with pytest.raises(ConfigError, match=r"samples\.num_samples 20, not 30"):
+        compare(replace(request_, settings=SampleSettings(30)))
+
+
+def test_a_run_that_fails_is_listed_and_the_others_go_on(request_: CompareRequest, tmp_path: Path) -> None:
+    request = replace(request_, out=tmp_path / "out", planners=("graph", "ddn", "random"), seeds=(0,))
+    place = Cell(3, "ddn", 0).folder(request.out)
+    place.parent.mkdir(parents=True)
+    place.touch()
+    found, said = told(request)
+    assert [row.planner for row in found.rows] == ["graph", "random"]
+    assert list(map(str, found.failures)) == ["T=3 ddn seed 0"]
+    assert said["T=3 ddn seed 0"][1].startswith("failed: TrainingError")
+    assert "is a file" in (request.out / "comparison.html").read_text()
+    place.unlink()
+    found, _ = told(request)
+    assert not found.failures
+    assert len(found.rows) == 3
+
+
+def test_planners_horizons_and_seeds_are_checked_first(request_: CompareRequest) -> None:
+    for change, message in (
+        ({"planners": ("pdpp",)}, "planner='pdpp'"),
+        ({"seeds": ()}, "--seeds"),
+        ({"horizons": (3, 3)}, "none twice"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            replace(request_, **change)
+
+
+@pytest.mark.slow
+def test_the_command_prints_a_table_and_says_when_something_failed(
+    p3iv: RunP3iv, tabletop: Path, tmp_path: Path
+) -> None:
+    command = ["compare", tabletop, "--out", "out", "--preset", "tiny", "--split", "release", "--samples", "10"]
+    command += ["--planners", "random,graph", "--horizons", "3", "--seeds", "0"]
+    place = tmp_path / "out" / "T3" / "graph" / "seed0"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    failed = p3iv(*command)
+    assert failed.returncode == 1
+    assert "failed: T=3 graph seed 0" in failed.stderr
+    place.unlink()
+    done = p3iv(*command)
+    assert done.returncode == 0, done.stderr
+    assert "graph" in done.stdout
+    assert "1 of 2, T=3 random seed 0: done before" in done.stderr
+    assert "numbers between commas" in p3iv("compare", tabletop, "--out", "out", "--seeds", "one").stderr
