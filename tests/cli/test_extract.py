@@ -74,8 +74,11 @@ def heed_interrupts() -> None:
 def test_an_interrupted_extraction_says_how_to_go_on(kitchen: Path) -> None:
     write_clip(kitchen / "videos" / "v0.mp4", [200 * frame for frame in range(1500)])
     command = [sys.executable, "-m", "p3iv", "extract", str(kitchen), "--text-encoder", "keep", "--jobs", "1"]
-    with subprocess.Popen(  # noqa: PLW1509 - the child has no threads yet
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no threads yet
     ) as under_way:
         deadline = time.monotonic() + 30
         while not (kitchen / ".extraction").exists() and time.monotonic() < deadline:
