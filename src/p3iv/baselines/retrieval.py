@@ -64,9 +64,11 @@ def nearest_plans(train: WindowTensors, windows: WindowTensors, *, skip_own_vide
     With `skip_own_video`, no window finds one of its own video: for windows that stand in train themselves.
     """
     known, asked = (functional.normalize(_pair(w.start, w.goal).double(), dim=1) for w in (train, windows))
+    if not skip_own_video:
+        return train.action_ids[nearest_windows(known, asked, 1)[:, 0]]
     number_of = {video: number for number, video in enumerate(dict.fromkeys(w.video for w in train.windows))}
     owner = torch.tensor([number_of[w.video] for w in train.windows])  # (N_train,)
-    asker = torch.tensor([number_of.get(w.video, -1) if skip_own_video else -1 for w in windows.windows])
+    asker = torch.tensor([number_of.get(w.video, -1) for w in windows.windows])
     return train.action_ids[nearest_windows(known, asked, 1, owner=owner, asker=asker)[:, 0]]
 
 
