@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.errors import PlanError
-from p3iv.plans import PlanDistribution, count_plans, distribution_of, join_counts
+from p3iv.plans import PlanDistribution, count_plans, distribution_of
 
 
 @given(
@@ -32,14 +32,6 @@ def test_counts_equal_a_literal_count(seed: int, num_actions: int, horizon: int,
         assert list(zip(map(tuple, plans.tolist()), counts.tolist(), strict=True)) == expected
         assert tuple(counted.modes[number].tolist()) == expected[0][0]
     assert counted.totals.tolist() == [30] * windows
-
-
-def test_tables_of_windows_join() -> None:
-    samples = torch.randint(3, (5, 20, 2), generator=torch.Generator().manual_seed(0))
-    whole, parts = count_plans(samples), join_counts([count_plans(samples[:2]), count_plans(samples[2:])])
-    assert torch.equal(whole.plans, parts.plans)
-    assert torch.equal(whole.counts, parts.counts)
-    assert torch.equal(whole.first, parts.first)
 
 
 def held() -> tuple[torch.Tensor, PlanDistribution]:

@@ -13,8 +13,6 @@ from p3iv.plans import count_plans
 from p3iv.sampling import Draws
 from p3iv.transitions import Transitions
 
-EMISSIONS = ("soft", "frequencies", "uniform")
-
 # The default of this project, the paper's, and the two of the supplement's ablation that know one matrix only.
 VITERBI = {
     "viterbi": ("soft", "row"),
@@ -27,7 +25,7 @@ OWN = "own"
 
 
 def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", kind: str = "row") -> Chain:
-    """The chain of one of EMISSIONS and one of transitions.KINDS."""
+    """The chain of emissions (soft, frequencies or uniform) and a kind of transitions (row, paper or uniform)."""
     weights = {
         "soft": lambda: draws.marginals,
         "frequencies": lambda: draws.frequencies,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,13 +78,6 @@ def count_plans(samples: Tensor) -> PlanCounts:
     first = torch.zeros(num_windows + 1, dtype=torch.int64)
     first[1:] = is_first.sum(dim=1).cumsum(0)
     return PlanCounts(plans[by_count], counts[by_count], first)
-
-
-def join_counts(parts: Sequence[PlanCounts]) -> PlanCounts:
-    """The windows of several tables as one."""
-    sizes = torch.cat([part.first.diff() for part in parts])
-    first = torch.cat((sizes.new_zeros(1), sizes.cumsum(0)))
-    return PlanCounts(torch.cat([part.plans for part in parts]), torch.cat([part.counts for part in parts]), first)
 
 
 @dataclass(frozen=True)

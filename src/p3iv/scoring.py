@@ -50,7 +50,7 @@ class Scores:
         content: dict[str, object] = asdict(self)
         for group in ("plans", "distribution", "published"):
             table = getattr(self, group)
-            content[group] = table and {name: _interval_to_dict(interval) for name, interval in table.items()}
+            content[group] = table and {name: interval.to_dict() for name, interval in table.items()}
         return content
 
 
@@ -95,12 +95,16 @@ def score(
 
 def score_decoded(plans: Tensor, references: Tensor, resamples: Resamples) -> dict[str, Interval]:
     """Success rate, mean accuracy and mean IoU of one plan per window (N, T)."""
-    values = {
+    return bootstrap_means(plan_values(plans, references), resamples)
+
+
+def plan_values(plans: Tensor, references: Tensor) -> dict[str, Tensor]:
+    """The three scores of every window, (N,) each."""
+    return {
         "success_rate": successes(plans, references),
         "mean_accuracy": accuracies(plans, references),
         "mean_iou": ious(plans, references),
     }
-    return bootstrap_means(values, resamples)
 
 
 def score_published(
@@ -156,7 +160,3 @@ def _notes(predictions: Predictions, intervals: Mapping[str, Interval]) -> Itera
     num_single = 0 if predictions.samples is None else int((predictions.samples.totals < 2).sum())
     if num_single:
         yield f"cosine_distance leaves out {counted(num_single, 'window')} with one sample"
-
-
-def _interval_to_dict(interval: Interval) -> dict[str, float | None]:
-    return {name: None if math.isnan(end) else end for name, end in vars(interval).items()}

@@ -24,11 +24,8 @@ class Transitions:
     smoothing: float  # of `row`
 
     def kind(self, name: str) -> Tensor:
-        """The matrix of one of KINDS."""
+        """The matrix `row`, `paper` or `uniform`."""
         return {"row": self.row, "paper": self.paper, "uniform": uniform_transitions(len(self.row))}[name]
-
-
-KINDS = ("row", "paper", "uniform")
 
 
 def fit_transitions(data: PlanningData) -> Transitions:

@@ -23,17 +23,14 @@ from p3iv.evaluation.tally import Counted, Tally
 from p3iv.metrics import (
     ReferencePlans,
     Resamples,
-    accuracies,
     bootstrap_differences,
     bootstrap_means,
     draw_resamples,
-    ious,
     known_references,
-    successes,
 )
 from p3iv.observations import PlanningData, WindowTensors, load_planning_data
 from p3iv.sampling import MODES, SampleSettings
-from p3iv.scoring import score_decoded, score_published
+from p3iv.scoring import plan_values, score_decoded, score_published
 from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
 from p3iv.training.device import choose_device
 from p3iv.training.run_folder import dataset_of
@@ -190,7 +187,7 @@ def _summarise(
     modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
     exact = bootstrap_means(tally.values("exact"), resamples)
     published = {name: score_published(plans, ids, resamples) for name, plans in decoded.items()}
-    ours = _plan_values(decoded[decoder], ids)
+    ours = plan_values(decoded[decoder], ids)
     return Evaluation(
         data=data.label,
         planner=header.config.planner,
@@ -207,7 +204,7 @@ def _summarise(
         decoders={name: score_decoded(plans, ids, resamples) for name, plans in decoded.items()},
         baselines={name: score_decoded(plans, ids, resamples) for name, plans in others.items()},
         differences={
-            name: bootstrap_differences(ours, _plan_values(plans, ids), resamples) for name, plans in others.items()
+            name: bootstrap_differences(ours, plan_values(plans, ids), resamples) for name, plans in others.items()
         },
         distribution=modes[mode] | exact,
         modes=modes,
@@ -226,14 +223,6 @@ def _without_number(settings: SampleSettings) -> dict[str, float]:
 
 def _random_plans(action_ids: Tensor, num_actions: int) -> Tensor:
     return torch.randint(num_actions, action_ids.shape, generator=torch.Generator().manual_seed(0))
-
-
-def _plan_values(plans: Tensor, references: Tensor) -> dict[str, Tensor]:
-    return {
-        "success_rate": successes(plans, references),
-        "mean_accuracy": accuracies(plans, references),
-        "mean_iou": ious(plans, references),
-    }
 
 
 def _truth_scores(tally: Tally, ids: Tensor, mode: str, resamples: Resamples) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -48,7 +47,7 @@ class Evaluation:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Interval):
-        return {name: None if math.isnan(end) else end for name, end in vars(value).items()}
+        return value.to_dict()
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -6,6 +6,7 @@ interval holds the middle 95 % of such scores. The right plans of a window stay 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,10 @@ class Interval:
     value: float
     low: float
     high: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """For JSON, which has no nan: None where an end, or the score itself, is not defined."""
+        return {name: None if math.isnan(end) else end for name, end in vars(self).items()}
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ def _note(window: WindowPlans, graph: PlanGraph) -> Markup:
     if graph.num_pruned:
         share = percent(graph.num_pruned / graph.num_samples)
         plans = counted(graph.num_pruned_plans, "plan")
-        parts.append(f"Not drawn: {share} % of {graph.num_samples} samples, {plans} with rarer steps.")
+        parts.append(f"Left out of the graph: {share} % of {graph.num_samples} samples, {plans} with rarer steps.")
     elif window.samples:
-        parts.append(f"All {graph.num_samples} samples are drawn.")
+        parts.append(f"All {graph.num_samples} samples are in the graph.")
     return tag("p", " ".join(parts), class_="note")
