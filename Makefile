@@ -23,7 +23,7 @@ test: $(READY)
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --hypothesis-profile explore
 
 check: $(READY)
 	$(BIN)/ruff check .
