@@ -1,8 +1,9 @@
 """Random, retrieval, P3IV and the ceiling beside each other on the tabletop's test windows.
 
-usage: python benchmarks/tabletop_planners.py [DIR] [--seeds 0,1,2] [--horizons 3,4] [--set KEY=VALUE ...]
+usage: python benchmarks/tabletop_planners.py [DIR] [--seeds 0,1,2] [--horizons 3,4] [--preset tiny]
+                                              [--set KEY=VALUE ...]
 
-The planner is the `tiny` preset, its best epoch on validation, at z = 0: `p3iv argmax` takes the likeliest action of
+The planner is that of a preset, its best epoch on validation, at z = 0: `p3iv argmax` takes the likeliest action of
 each position, `p3iv` decodes by Viterbi. The ceiling is the most probable plan of the truth. The intervals are those
 of the paired difference in success rate to retrieval (mean over seeds), from 10,000 resamples of the test videos.
 """
@@ -61,7 +62,7 @@ def difference(plans: list[Tensor], retrieved: Tensor, data: PlanningData, name:
 
 def compare(dataset: Dataset, horizon: int, args: argparse.Namespace, runs: Path) -> dict[str, object]:
     settings = {"data.horizon": horizon, "data.split": "release"} | parse_settings(args.settings)
-    base = override(preset_config("tiny"), settings)
+    base = override(preset_config(args.preset), settings)
     data = load_planning_data(dataset, base.data)
     ids = data.test.action_ids
     random = torch.randint(len(data.names), ids.shape, generator=torch.Generator().manual_seed(0))
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="a tabletop dataset (default: made for the occasion)")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--horizons", default="3,4")
+    parser.add_argument("--preset", default="tiny")
     parser.add_argument("--set", dest="settings", action="append", default=[])
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -41,6 +41,7 @@ def test_the_default_is_the_paper_s() -> None:
         ("loss.action=nan", "finite"),
         ("optim.precision=float16", "float32, float64 or mixed"),
         ("optim.max_cpu_s=0", "above 0"),
+        ("optim.patience=0", "at least 1"),
         ("data.observation=median", "mean or concat"),
         ("seed=-1", "seed=-1"),
         ("optim.epochs", "key=value"),

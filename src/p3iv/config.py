@@ -75,6 +75,7 @@ class OptimConfig:
     decay_every: int = 40
     precision: str = "float32"  # or `float64`, to compare runs; or `mixed`, on cuda only
     max_cpu_s: float | None = None  # stop after the epoch that passes this much process time
+    patience: int | None = None  # stop after so many epochs without a better one on validation windows
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every"):
@@ -84,6 +85,7 @@ class OptimConfig:
         _require(0 < self.decay <= 1, self, "decay", "above 0, at most 1")
         _require(self.precision in ("float32", "float64", "mixed"), self, "precision", "float32, float64 or mixed")
         _require(self.max_cpu_s is None or self.max_cpu_s > 0, self, "max_cpu_s", "above 0, or null")
+        _require(self.patience is None or self.patience >= 1, self, "patience", "at least 1, or null")
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,14 @@ def test_the_cpu_budget_ends_a_run(dataset: Dataset, tmp_path: Path) -> None:
     assert result.epochs == 1
 
 
+def test_a_run_ends_when_validation_has_not_improved_for_long(dataset: Dataset, tmp_path: Path) -> None:
+    reports: list[EpochReport] = []
+    config = quick(50, optim__patience=2, optim__learning_rate=1e-9)  # nothing changes: the first epoch stays the best
+    result = train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=reports.append))
+    assert result.epochs == result.best_epoch + 2 < 50
+    assert [report.is_best for report in reports[-3:]] == [True, False, False]
+
+
 def test_seeds_share_the_test_windows(dataset: Dataset) -> None:
     from p3iv.observations import load_planning_data
 

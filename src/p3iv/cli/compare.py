@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,9 @@ from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
     from p3iv.experiments import Cell, Comparison
+    from p3iv.experiments.rows import Row
 
+SHORT_HEADERS = ("planner", "SR", "mAcc", "mIoU", "KL", "NLL", "recall", "CPU s", "ms")
 EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
 
 
@@ -77,19 +80,34 @@ def compare_command(
 
 
 def show_comparison(found: Comparison) -> None:
-    """Print a table per horizon; the intervals of the other figures are in the files."""
-    from p3iv.experiments.tables import HEADERS, cells_of  # noqa: PLC0415 - keeps `p3iv --help` quick
-
+    """Print a table per horizon that fits 80 columns; the other figures and all intervals are in the files."""
     for horizon in dict.fromkeys(row.horizon for row in found.rows):
-        rows = []
-        for row in found.rows:
-            if row.horizon == horizon:
-                name, success, *others = cells_of(row)
-                rows.append([name[0], f"{success[0]} [{success[1]}]", *(value for value, _ in others)])
-        print_table(HEADERS, rows, title=f"T = {horizon}")
+        rows = [_short_cells(row) for row in found.rows if row.horizon == horizon]
+        print_table(SHORT_HEADERS, rows, title=f"T = {horizon}")
         out.print()
+    if found.rows:
+        out.print(
+            "SR, mAcc, mIoU and recall of modes in per cent, ± half a 95 % interval by video; KL and NLL in nats; "
+            "CPU s of training; ms per plan",
+            style="dim",
+            markup=False,
+        )
     for cell, why in found.failures.items():
         err.print(f"failed: {cell}: {why}", markup=False)
+
+
+def _short_cells(row: Row) -> list[str]:
+    success = row.scores["success_rate"]
+    return [
+        row.planner,
+        f"{100 * success.value:.1f}"
+        + ("" if math.isnan(success.low) else f" ±{50 * (success.high - success.low):.1f}"),
+        *(f"{100 * row.scores[name].value:.1f}" for name in ("mean_accuracy", "mean_iou")),
+        *(f"{row.scores[name].value:.2f}" for name in ("kl", "nll")),
+        f"{100 * row.scores['mode_recall'].value:.1f}",
+        f"{row.training_s:.0f}",
+        f"{row.milliseconds_per_plan:.1f}",
+    ]
 
 
 def _listed(text: str) -> list[str]:

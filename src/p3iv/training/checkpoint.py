@@ -31,7 +31,8 @@ from p3iv.transitions import Transitions
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
 FORMAT = 2
-CHANGEABLE = ("epochs", "max_cpu_s", "learning_rate", "critic_learning_rate")  # of optim, when a run is resumed
+# Of optim, when a run is resumed.
+CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learning_rate")
 
 
 @dataclass(frozen=True)

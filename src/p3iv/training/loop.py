@@ -135,7 +135,7 @@ class _Run:
         """Run the epochs that are left, keeping the best planner and the last state."""
         table = self._open() if self.world.is_first else None
         try:
-            while self.progress.epoch < self.num_epochs and not self._is_over_budget():
+            while self.progress.epoch < self.num_epochs and not self._has_had_enough():
                 report = self._one_epoch(self.progress.epoch + 1)
                 if table is not None:
                     self._keep(report, table)
@@ -259,9 +259,11 @@ class _Run:
             save_best(self.request.run, TrainedPlanner(self.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)
 
-    def _is_over_budget(self) -> bool:
-        limit = self.config.optim.max_cpu_s
-        return limit is not None and self.progress.cpu_s >= limit
+    def _has_had_enough(self) -> bool:
+        """Whether the budget is spent, or validation has not improved for too long."""
+        optim, done = self.config.optim, self.progress
+        is_spent = optim.max_cpu_s is not None and done.cpu_s >= optim.max_cpu_s
+        return is_spent or (optim.patience is not None and done.epoch - done.best_epoch >= optim.patience)
 
     def _new_learner(self) -> Learner:
         torch.manual_seed(name_seed(self.config.seed, "parameters"))
