@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.cli.choices import listed, listed_numbers
 from p3iv.cli.console import err, out, print_table
 from p3iv.cli.train import EpochLine
-from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
     from p3iv.experiments import Cell, Comparison
@@ -51,9 +51,9 @@ def compare_command(
         folder=folder,
         out=target,
         base=override(preset_config(preset), {"data.split": split, **parse_settings(settings or [])}),
-        planners=tuple(PLANNERS) if planners == "all" else tuple(_listed(planners)),
-        horizons=_numbers("--horizons", horizons),
-        seeds=_numbers("--seeds", seeds),
+        planners=tuple(PLANNERS) if planners == "all" else tuple(listed(planners)),
+        horizons=listed_numbers("--horizons", horizons),
+        seeds=listed_numbers("--seeds", seeds),
         settings=SampleSettings(samples),
         device=device,
         on_epoch=line.show_epoch if err.is_terminal else lambda _: None,
@@ -90,14 +90,3 @@ def show_comparison(found: Comparison) -> None:
         out.print()
     for cell, why in found.failures.items():
         err.print(f"failed: {cell}: {why}", markup=False)
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    parts = _listed(text)
-    if not parts or not all(part.isdigit() for part in parts):
-        raise ConfigError(f"{option} {text}, but it is numbers between commas, such as 3,4.")
-    return tuple(map(int, parts))

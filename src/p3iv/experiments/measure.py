@@ -38,6 +38,7 @@ from p3iv.scoring import plan_values
 from p3iv.training import TrainRequest, train
 from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
 from p3iv.training.device import choose_device
+from p3iv.types import counted
 
 DRAWS_AT_ONCE = 96_000  # windows times samples
 DEVIATIONS = 20  # sets of K latents that a deviation is over
@@ -77,7 +78,7 @@ def work(job: Job) -> Outcome:
         return Outcome(job.key, "done", _work(job))
     except (DatasetError, SplitError) as error:
         return Outcome(job.key, "impossible", str(error))
-    except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is shown in its cells
+    except Exception as error:  # one bad run must not end the others; it is shown in its cells
         return Outcome(job.key, "failed", f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
@@ -86,9 +87,9 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
     windows, transitions = data.test, trained.transitions
     tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
     for draws in _draw(trained, data, _settings(sampling, seed=0)):
-        counted = tally.add(draws, transitions)
+        seen = tally.add(draws, transitions)
         own = followed(draws)
-        extra["chain"].append(counted.samples["chain"].modes)
+        extra["chain"].append(seen.samples["chain"].modes)
         extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
     plans = tally.decoded() | {name: torch.cat(parts) for name, parts in extra.items()}
     plans["followed"] = plans[own]
@@ -145,7 +146,7 @@ def _work(job: Job) -> str:
     if job.shows_plans and not is_shown(job.folder):
         evaluate(EvaluationRequest(job.folder, dataset.folder, device=job.device))
     facts = json.loads((job.folder / TRAINED).read_text(encoding="utf-8"))
-    return f"{facts['epochs']} epochs, {facts['cpu_s']:.0f} CPU s"
+    return f"{counted(facts['epochs'], 'epoch')}, {facts['cpu_s']:.0f} CPU s"
 
 
 def is_shown(run: Path) -> bool:
@@ -161,9 +162,7 @@ def _prepare(job: Job) -> Path:
         beside = job.aligned.with_name(f"{job.aligned.name}-unaligned")
         link_dataset(job.data, beside)
         settings = job.config.data
-        align_dataset(
-            AlignmentRequest(beside, settings.split, settings.split_seed, settings.protocol, job.config.seed)
-        )
+        align_dataset(AlignmentRequest(beside, settings.split, settings.split_seed, settings.protocol, job.config.seed))
         beside.rename(job.aligned)
     return job.aligned
 
@@ -205,4 +204,4 @@ def _videos(data: PlanningData) -> Arrays:
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
     with whole_file(path) as beside, beside.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, allow_pickle=False, **arrays)

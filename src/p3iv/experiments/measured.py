@@ -19,15 +19,18 @@ class Metric:
     as_released: str | None = None  # what the paper's released code computes under the name of this one
 
 
-_PERCENT = {"unit": "%", "scale": 100.0, "digits": 1}
+def _percent(source: str, as_released: str | None = None) -> Metric:
+    return Metric(source, "%", scale=100.0, digits=1, as_released=as_released)
+
+
 METRICS = {
-    "success_rate": Metric("plans", **_PERCENT),
-    "mean_accuracy": Metric("plans", **_PERCENT, as_released="macro_precision"),
-    "mean_iou": Metric("plans", **_PERCENT, as_released="bitwise_iou"),
+    "success_rate": _percent("plans"),
+    "mean_accuracy": _percent("plans", as_released="macro_precision"),
+    "mean_iou": _percent("plans", as_released="bitwise_iou"),
     "kl": Metric("samples", "nats", higher_is_better=False),
     "nll": Metric("samples", "nats", higher_is_better=False),
-    "mode_precision": Metric("samples", **_PERCENT),
-    "mode_recall": Metric("samples", **_PERCENT),
+    "mode_precision": _percent("samples"),
+    "mode_recall": _percent("samples"),
     "cosine_distance": Metric("samples", "share", digits=3),
     "milliseconds_per_plan": Metric("run", "ms", higher_is_better=False),
     "plans_per_pair": Metric("data", "plans", higher_is_better=None),

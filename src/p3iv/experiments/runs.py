@@ -103,9 +103,7 @@ def plan(ask: Ask, source: Source, budget: Budget, seeds: Iterable[int], setting
     if ask.samples is None:
         return Planned(runs, Sampling(input_noise=ask.input_noise, dropout=ask.dropout))
     numbers = sample_numbers()
-    return Planned(
-        runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=budget.independent_draws)
-    )
+    return Planned(runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=budget.independent_draws))
 
 
 def refuse_decided(settings: Mapping[str, Any]) -> None:
@@ -113,4 +111,6 @@ def refuse_decided(settings: Mapping[str, Any]) -> None:
     decided = {name for entry in declared().values() for ask in entry.asks for name, _ in ask.settings} | {"seed"}
     for name in settings:
         if name in decided:
-            raise ConfigError(f"--set {name}: the tables decide it, row by row. Settings such as optim.epochs are free.")
+            raise ConfigError(
+                f"--set {name}: the tables decide it, row by row. Settings such as optim.epochs are free."
+            )

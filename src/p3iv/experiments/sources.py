@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.annotations.folder import STEPS_FILE
+from p3iv.annotations.steps_csv import STEPS_FILE
 from p3iv.atomic import whole_folder
 from p3iv.dataset import read_card
 from p3iv.dataset.card import CARD_FILE

@@ -15,7 +15,12 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # Rooms that only show, import, extract or make data: what they can change is in the fingerprint of the data, or is no
 # figure. The files that measure are in after all.
 _NO_FIGURES = ("cli", "report", "importing", "inspection", "tabletop", "extraction", "experiments")
-_FILES_AFTER_ALL = ("extraction/align.py", "experiments/measure.py", "experiments/timing.py", "inspection/statistics.py")
+_FILES_AFTER_ALL = (
+    "extraction/align.py",
+    "experiments/measure.py",
+    "experiments/timing.py",
+    "inspection/statistics.py",
+)
 _SINGLE = ("planner.py", "moments.py", "environment.py", "processes.py", "cluster.py", "__main__.py")
 
 
