@@ -38,6 +38,9 @@ def reproduce_command(
     ] = "small",
     seeds: Annotated[str, typer.Option("--seeds", help="Numbers between commas, in place of the budget's.")] = "",
     horizons: Annotated[str, typer.Option("--horizons", help="Only cells of these T, such as 3 or 3,4.")] = "",
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, help="K, plans drawn per window; Table 10 has its own.")
+    ] = 1500,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of every run, e.g. optim.max_cpu_s=600.")
     ] = None,
@@ -73,6 +76,7 @@ def reproduce_command(
         seeds=listed_numbers("--seeds", seeds) if seeds else (),
         horizons=listed_numbers("--horizons", horizons) if horizons else (),
         settings=parse_settings(settings or []),
+        samples=samples,
         jobs=jobs,
         engine=engine,
         address=address,
@@ -92,7 +96,7 @@ def reproduce_command(
         _show(found, target)
     for name, outcome in found.failures.items():
         err.print(f"failed: {name}: {outcome.about}", markup=False)
-    if found.failures:
+    if found.failures or found.is_empty:
         raise typer.Exit(1)
 
 
@@ -155,7 +159,7 @@ def _print_block(built: Built, block: Block) -> None:
     grid = Grid(
         title=block.title, title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0), pad_edge=False
     )
-    grid.add_column("")
+    grid.add_column("", min_width=26)
     for name in headers(built):
         grid.add_column(escape(name), justify="right", header_style="dim")
     for row in block.cells:
@@ -165,10 +169,10 @@ def _print_block(built: Built, block: Block) -> None:
             theirs = f"({published})" if published else ""
             ours = value_in(cell) if block.source else ""
             above = escape(" ".join(part for part in (ours, theirs) if part))
-            below = range_in(cell) if block.source else ""
+            below = range_in(cell).replace(" to ", "–") if block.source else ""  # noqa: RUF001 - narrower
             texts.append(f"{above}\n[dim]{escape(below)}[/dim]" if below else above)
         grid.add_row(escape(row_label(row[0])), *texts)
-    out.print(grid)
+    out.print(grid, width=None if out.is_terminal else 160)
     out.print()
 
 

@@ -25,7 +25,7 @@ def value_in(cell: Cell) -> str:
     if metric is None:
         return ""
     if cell.found is None:
-        return "not asked for"
+        return ""
     if cell.found.is_empty:
         return next((word for word in ("failed", "impossible") if word in cell.found.why), "not run")
     return show(metric, cell.found.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from p3iv.experiments.built import Block, Built, Cell, published_number
@@ -15,6 +16,10 @@ from p3iv.report.markup import Markup, join, tag
 from p3iv.report.page import document, notices
 from p3iv.report.svg import Frame, drawing, line
 
+LEGEND = (
+    "Large: ours. Slanted: published, the upright tick on the line. Dot and bar: ours and its interval; hollow: as the "
+    "released code would score our plans. Each line begins at 0."
+)
 _STRIP = 92.0
 _STYLE = """
 main { max-width: 1180px; }
@@ -28,9 +33,11 @@ main { max-width: 1180px; }
 .cells tbody + tbody { border-top: 1px solid var(--ink); }
 .cells .group th { padding: 9px 0 2px; color: var(--faint); font: italic 15px var(--serif); }
 .cells .group + tr { border-top: 0; }
-.cells .paper { display: block; font-style: italic; color: var(--reference); }
+.cells .both { display: flex; gap: 10px; align-items: baseline; white-space: nowrap; }
+.cells .value { font-size: 16px; }
+.cells .paper { font-style: italic; color: var(--reference); }
+.cells .interval { display: block; margin-top: 2px; }
 .cells .released { display: block; color: var(--faint); font-size: 12.5px; }
-.cells .interval { display: block; }
 .cells .missing { color: var(--reference); font-weight: 600; }
 .cells td.text { font-style: italic; color: var(--reference); }
 .tick-published { stroke: var(--reference); stroke-width: 2; }
@@ -107,7 +114,9 @@ def _table_section(built: Built, gatherer: Gatherer, *, with_heading: bool) -> M
     parts = [_block(built, block) for block in built.blocks]
     notes = [tag("p", built.table.note, class_="footnote")] if built.table.note else []
     notes += [tag("p", f"Not filled: {problem}", class_="footnote") for problem in built.problems]
-    return tag("section", heading, *parts, tag("p", NOTE, class_="footnote"), *notes, _runs(built, gatherer))
+    return tag(
+        "section", heading, *parts, tag("p", f"{LEGEND} {NOTE}", class_="footnote"), *notes, _runs(built, gatherer)
+    )
 
 
 def _block(built: Built, block: Block) -> Markup:
@@ -128,7 +137,7 @@ def _block(built: Built, block: Block) -> Markup:
         tag(
             "tbody",
             *([_group_row(group, rows[0], len(columns))] if group else []),
-            *(tag("tr", tag("th", row[0].row.label, scope="row"), *map(_cell, row, tops)) for row in rows),
+            *(tag("tr", tag("th", _label(row[0].row.label), scope="row"), *map(_cell, row, tops)) for row in rows),
         )
         for group, rows in _grouped(block)
     ]
@@ -136,6 +145,12 @@ def _block(built: Built, block: Block) -> Markup:
     title = f"{block.source.label}{theirs}" if block.source else f"{theirs[8:]}; no such dataset was given"
     table = tag("table", head, *bodies, class_="cells")
     return join(tag("h3", title, class_="data"), tag("div", table, class_="scroll"), _orders(block))
+
+
+def _label(text: str) -> Markup:
+    """A label with the losses as the paper writes them."""
+    parts = re.split(r"L_(\w+)", text)
+    return join(*(join("L", tag("sub", part)) if place % 2 else part for place, part in enumerate(parts)))
 
 
 def _orders(block: Block) -> Markup:
@@ -169,18 +184,23 @@ def _cell(cell: Cell, top: float) -> Markup:
     published = published_in(cell)
     if metric_in(cell) is None:
         return tag("td", published, class_="text")
-    parts: list[Markup] = []
-    if cell.found is not None:
-        is_missing = cell.found.is_empty
-        shown = tag("span", value_in(cell), class_="missing" if is_missing else "value", title=cell.found.why or None)
-        parts += [shown, tag("span", range_in(cell), class_="interval")]
-        parts += [tag("span", f"† {released_in(cell)}", class_="released")] if released_in(cell) else []
-    parts += [tag("span", published, class_="paper")] if published else []
-    return tag("td", *parts, _strip(cell, top))
+    theirs = tag("span", published, class_="paper") if published else join()
+    found = cell.found
+    if found is None:
+        return tag("td", theirs)
+    ours = tag("span", value_in(cell), class_="missing" if found.is_empty else "value", title=found.why or None)
+    released = tag("span", f"† {released_in(cell)}", class_="released") if released_in(cell) else join()
+    return tag(
+        "td",
+        tag("div", ours, theirs, class_="both"),
+        _strip(cell, top),
+        tag("span", range_in(cell), class_="interval"),
+        released,
+    )
 
 
 def _strip(cell: Cell, top: float) -> Markup:
-    """Our dot and interval, the published figure as a tick, on a line from 0 to the largest figure of the column."""
+    """Our dot and interval, hollow what released code would print, the published figure as a tick; all from 0."""
     metric, found, theirs = metric_in(cell), cell.found, published_number(cell.published)
     if metric is None or found is None or found.is_empty or not top:
         return join()
@@ -188,6 +208,8 @@ def _strip(cell: Cell, top: float) -> Markup:
     low, high = (found.value if math.isnan(end) else end for end in (found.low, found.high))
     marks = [line(frame.left, 6, frame.right, 6, class_="rule")]
     marks.append(line(frame.x(metric.scale * low), 6, frame.x(metric.scale * high), 6, class_="span"))
+    if not math.isnan(found.as_released):
+        marks.append(tag("circle", cx=frame.x(metric.scale * found.as_released), cy=6, r=2.6, class_="hollow"))
     if not math.isnan(theirs):
         marks.append(line(frame.x(theirs), 1, frame.x(theirs), 11, class_="tick-published"))
     marks.append(tag("circle", cx=frame.x(metric.scale * found.value), cy=6, r=3, class_="dot"))
@@ -199,7 +221,7 @@ def _top(column: Sequence[Cell]) -> float:
     for cell in column:
         metric = metric_in(cell)
         if metric and cell.found and not cell.found.is_empty:
-            ends.append(metric.scale * (cell.found.value if math.isnan(cell.found.high) else cell.found.high))
+            ends += [metric.scale * end for end in (cell.found.value, cell.found.high, cell.found.as_released)]
     return max((end for end in ends if not math.isnan(end)), default=0.0)
 
 

@@ -20,14 +20,14 @@ from p3iv.atomic import write_text
 from p3iv.config import CurationSettings
 from p3iv.dataset import open_dataset
 from p3iv.errors import ConfigError
-from p3iv.experiments.budgets import Budget, budget_of
+from p3iv.experiments.budgets import budget_of
 from p3iv.experiments.built import Built, build
 from p3iv.experiments.declared import Ask, Figure, Table, choose
 from p3iv.experiments.drawings import Drawn, draw_figure
 from p3iv.experiments.gathering import Gatherer
 from p3iv.experiments.measure import Job, Outcome, is_shown
 from p3iv.experiments.provenance import Provenance, write_runs
-from p3iv.experiments.runs import TRAINED, Planned, Run, Sampling, plan, refuse_decided
+from p3iv.experiments.runs import SAMPLES, TRAINED, Planned, Run, Sampling, Terms, plan, refuse_decided
 from p3iv.experiments.sources import Source, open_sources
 from p3iv.experiments.versions import code_version
 from p3iv.experiments.workers import check_engine, run_jobs
@@ -59,6 +59,7 @@ class ReproduceRequest:
     seeds: tuple[int, ...] = ()  # empty: the budget's
     horizons: tuple[int, ...] = ()  # empty: all
     settings: Mapping[str, Any] = field(default_factory=dict)
+    samples: int = SAMPLES  # K, where a table does not vary it
     jobs: int = 1
     engine: str = "local"
     address: str | None = None
@@ -85,6 +86,13 @@ class Reproduction:
     figures: tuple[Drawn, ...]
     failures: dict[str, Outcome]  # by the name of the run
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing could be made of what was asked for."""
+        tables = [built.num_filled > 0 for built in self.tables]
+        figures = [drawn.path is not None for drawn in self.figures if drawn.figure.kind != "drawing"]
+        return not any(tables + figures) and bool(tables + figures)
+
 
 def reproduce(request: ReproduceRequest) -> Reproduction:
     """Make what is missing and write what was asked for, also where something fails or interrupts it."""
@@ -101,8 +109,8 @@ class _Work:
 
     def __init__(self, request: ReproduceRequest) -> None:
         self.request, self.out = request, request.out
-        self.budget: Budget = budget_of(request.budget)
-        self.seeds = request.seeds or self.budget.seeds
+        budget = budget_of(request.budget)
+        self.terms = Terms(budget, request.seeds or budget.seeds, request.settings, request.samples)
         self.entries = choose(request.names)
         self.sources = open_sources(request.data)
         self.runs: dict[str, Run] = {}
@@ -142,7 +150,7 @@ class _Work:
         """All that was asked for, with what there is."""
         counted = {source.fingerprint: self._count(source) for source in self.sources} if self._counts_windows else {}
         gatherer = Gatherer(self.out, self.outcomes, counted)
-        provenance = Provenance.of(self.request.command, self.sources, self.request.budget, self.seeds)
+        provenance = Provenance.of(self.request.command, self.sources, self.request.budget, self.terms.seeds)
         tables = [build(entry, self.sources, self.plan, gatherer) for entry in self.entries if isinstance(entry, Table)]
         for built in tables:
             write_table(self.out, built, provenance, gatherer)
@@ -165,7 +173,7 @@ class _Work:
         if self.request.horizons and dict(ask.settings).get("data.horizon") not in self.request.horizons:
             return None
         if place not in self.plans:
-            self.plans[place] = plan(ask, source, self.budget, self.seeds, self.request.settings)
+            self.plans[place] = plan(ask, source, self.terms)
         return self.plans[place]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,12 +96,23 @@ class Planned:
     sampling: Sampling
 
 
-def plan(ask: Ask, source: Source, budget: Budget, seeds: Iterable[int], settings: Mapping[str, Any]) -> Planned:
-    """The runs and the sampling that a cell needs; `settings` are the user's own."""
+@dataclass(frozen=True)
+class Terms:
+    """What all runs of one call have in common."""
+
+    budget: Budget
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any]  # the user's own
+    samples: int = SAMPLES  # where a table does not say otherwise
+
+
+def plan(ask: Ask, source: Source, terms: Terms) -> Planned:
+    """The runs and the sampling that a cell needs."""
+    budget, settings, seeds = terms.budget, terms.settings, terms.seeds
     base = override(preset_config("p3iv"), {**dict(ask.settings), **budget.settings, **settings})
     runs = tuple(Run(source, override(base, {"seed": seed}), ask.texts) for seed in seeds) if ask.has_run else ()
     if ask.samples is None:
-        return Planned(runs, Sampling(input_noise=ask.input_noise, dropout=ask.dropout))
+        return Planned(runs, Sampling(terms.samples, input_noise=ask.input_noise, dropout=ask.dropout))
     numbers = sample_numbers()
     return Planned(runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=budget.independent_draws))
 

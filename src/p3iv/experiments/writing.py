@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -146,7 +147,7 @@ def table_markdown(built: Built, provenance: Provenance, gatherer: Gatherer) -> 
         for row in block.cells:
             texts = [text for cell in row for text in _two(block, cell_text(cell), published_in(cell))]
             lines.append(f"| {row_label(row[0])} | {' | '.join(texts)} |")
-        lines += ["", *order_lines(block)]
+        lines += ["", *order_lines(block), ""]
     lines += [f"- not filled: {_one_line(problem)}" for problem in built.problems]
     lines += ["", f"{provenance.sentence}.", "", "| run | epochs | best | CPU s |", "|---|---:|---:|---:|"]
     for row_, run in zip(run_rows(built.runs, gatherer), built.runs, strict=True):
@@ -158,7 +159,7 @@ def order_lines(block: Block) -> list[str]:
     """Whether rows stand to each other as in the paper, a line per column."""
     return [
         f"- rows of {' '.join(part for part in (column.group, column.label) if part)}: of {order.total} pairs, "
-        f"{order.same} stand as in the paper, {order.reversed} the other way round, {order.undecided} undecided\n"
+        f"{order.same} stand as in the paper, {order.reversed} the other way round, {order.undecided} undecided"
         for column, order in block.orders
     ]
 
@@ -187,8 +188,12 @@ def table_latex(built: Built, provenance: Provenance) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text as LaTeX prints it."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    """Text as LaTeX prints it, losses as formulas."""
+    parts = re.split(r"L_(\w+)", text)
+    return "".join(
+        f"$L_{{{part}}}$" if place % 2 else "".join(_LATEX.get(character, character) for character in part)
+        for place, part in enumerate(parts)
+    )
 
 
 def _two(block: Block, ours: str, published: str) -> list[str]:
