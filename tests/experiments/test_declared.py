@@ -14,6 +14,7 @@ from p3iv.experiments.declared import Figure, Table, choose, declared, sample_nu
 from p3iv.experiments.listing import list_all, list_together
 from p3iv.experiments.measured import METRICS
 from p3iv.experiments.runs import refuse_decided
+from p3iv.report.published import published_distribution, published_row
 from p3iv.training.builders import PLANNERS
 
 
@@ -169,3 +170,19 @@ def test_printed_cells_as_numbers() -> None:
     assert published_number("4.290") == 4.29
     for text in ("-", "V", None):
         assert str(published_number(text)) == "nan"
+
+
+def test_reports_quote_the_same_figures() -> None:
+    """`p3iv report` prints the paper's own rows from a list of its own; the two must not drift apart."""
+    ours = {row.label: row for row in table("crosstask").rows}["Ours"].published["crosstask"]
+    for horizon, cells in ((3, ours[1:4]), (4, ours[4:7])):
+        row = published_row("crosstask", horizon, 1)
+        assert row is not None
+        assert [f"{100 * score:.2f}" for score in row.scores.values()] == list(cells)
+    by_label = {(row.group, row.label): row.published["crosstask"] for row in table("distributions").rows}
+    for place, horizon in enumerate((3, 4, 5, 6)):
+        for is_deterministic, label in ((True, "Ours - deterministic"), (False, "Ours - probabilistic")):
+            found = published_distribution("crosstask", horizon, 1, is_deterministic=is_deterministic)
+            assert found is not None
+            for name, group in (("kl", "KL-Div"), ("nll", "NLL")):
+                assert f"{found.scores[name]:.2f}" == by_label[group, label][place]

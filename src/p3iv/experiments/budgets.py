@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from p3iv.errors import ConfigError
@@ -18,13 +18,12 @@ class Budget:
     independent_draws: int  # of 2,500 latents; with one, deviations come from resamples of it
     run_s: float  # CPU seconds of a run, for estimates: its limit, or what the paper's run on CrossTask takes
     score_s: float  # of one evaluation
-    about: str = field(default="")
 
 
 BUDGETS = {
-    "small": Budget({"optim.max_cpu_s": 20.0}, (0,), independent_draws=1, run_s=20, score_s=15, about="one seed"),
+    "small": Budget({"optim.max_cpu_s": 20.0}, (0,), independent_draws=1, run_s=20, score_s=15),
     # Measured on simulated CrossTask with one thread: 22 s per epoch with all losses, 200 epochs; 4,665 test windows.
-    "paper": Budget({}, (0, 1, 2), independent_draws=20, run_s=4300, score_s=300, about="three seeds, 200 epochs"),
+    "paper": Budget({}, (0, 1, 2), independent_draws=20, run_s=4300, score_s=300),
 }
 
 

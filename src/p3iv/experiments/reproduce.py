@@ -9,7 +9,6 @@ OUT/tables/, figures/   what was asked for; index.html leads to all of it
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -246,8 +245,3 @@ class _Work:
         }
         write_text(path, json.dumps(found, indent=2) + "\n")
         return found
-
-
-def usable_processors() -> int:
-    """How many processes may compute at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
