@@ -23,8 +23,9 @@ LEGEND = (
 _STRIP = 92.0
 _STYLE = """
 main { max-width: 1180px; }
-.cells { width: 100%; margin-bottom: 6px; }
-.cells th, .cells td { padding: 6px 0 6px 16px; vertical-align: top; }
+a { color: inherit; text-underline-offset: 3px; }
+.cells { min-width: 55%; margin-bottom: 6px; }
+.cells th, .cells td { padding: 6px 0 6px 22px; vertical-align: top; }
 .cells th:first-child { padding-left: 0; min-width: 11em; max-width: 18em; }
 .cells thead th { padding-bottom: 4px; }
 .cells thead tr:last-child { border-bottom: 1px solid var(--ink); }
@@ -59,6 +60,7 @@ def table_page(built: Built, provenance: Provenance, gatherer: Gatherer) -> str:
         title,
         tag("header", tag("h1", built.title, tag("small", "; ".join(provenance.data))), *map(notices, provenance.data)),
         _table_section(built, gatherer, with_heading=False),
+        _how_to_read(),
         _provenance(provenance),
         style=_STYLE,
     )
@@ -71,6 +73,7 @@ def index_page(tables: Sequence[Built], figures: Sequence[Drawn], provenance: Pr
         _titled("P3IV (CVPR 2022), regenerated", provenance),
         tag("header", heading, *map(notices, provenance.data)),
         _summary(tables, figures),
+        _how_to_read(),
         _provenance(provenance),
         *(_table_section(built, gatherer, with_heading=True) for built in tables),
         *(_figure_section(drawn) for drawn in figures),
@@ -114,9 +117,7 @@ def _table_section(built: Built, gatherer: Gatherer, *, with_heading: bool) -> M
     parts = [_block(built, block) for block in built.blocks]
     notes = [tag("p", built.table.note, class_="footnote")] if built.table.note else []
     notes += [tag("p", f"Not filled: {problem}", class_="footnote") for problem in built.problems]
-    return tag(
-        "section", heading, *parts, tag("p", f"{LEGEND} {NOTE}", class_="footnote"), *notes, _runs(built, gatherer)
-    )
+    return tag("section", heading, *parts, *notes, _runs(built, gatherer))
 
 
 def _block(built: Built, block: Block) -> Markup:
@@ -242,6 +243,10 @@ def _runs(built: Built, gatherer: Gatherer) -> Markup:
     ]
     label = f"The {len(built.runs)} runs behind it, with epochs and CPU seconds"
     return tag("details", tag("summary", label), tag("table", head, tag("tbody", *rows), class_="runs"))
+
+
+def _how_to_read() -> Markup:
+    return tag("section", tag("h2", "How to read it"), tag("p", LEGEND), tag("p", NOTE))
 
 
 def _provenance(provenance: Provenance) -> Markup:

@@ -49,7 +49,7 @@ class Provenance:
         """For people: a name and what there is to say."""
         return [
             ("data", "; ".join(self.data)),
-            ("budget", f"{self.budget}, seeds {', '.join(map(str, self.seeds))}"),
+            ("budget", f"{self.budget}, seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"),
             ("code", f"p3iv {self.version}, commit {self.commit or 'unknown'}, sources {self.code}"),
             ("machine", self.machine),
             ("command", self.command),
