@@ -282,6 +282,7 @@ def test_what_is_asked_for_is_checked_first(done: ReproduceRequest, tmp_path: Pa
         ({"names": ()}, "Name a table or figure"),
         ({"budget": "large"}, "--budget large, but it is one of small, paper"),
         ({"seeds": (1, 1)}, "none twice"),
+        ({"horizons": (3, 7)}, "--horizons 7, but the tables have 3, 4, 5, 6"),
         ({"engine": "spark"}, "--engine spark"),
         ({"address": "auto"}, "pass --engine ray"),
         ({"settings": {"planner": "ddn"}}, "--set planner"),

@@ -39,7 +39,7 @@ def reproduce_command(
     seeds: Annotated[str, typer.Option("--seeds", help="Numbers between commas, in place of the budget's.")] = "",
     horizons: Annotated[str, typer.Option("--horizons", help="Only cells of these T, such as 3 or 3,4.")] = "",
     samples: Annotated[
-        int, typer.Option("--samples", min=1, help="K, plans drawn per window; Table 10 has its own.")
+        int, typer.Option("--samples", min=1, help="K, plans drawn per window; Table 10 and figures have their own.")
     ] = 1500,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of every run, e.g. optim.max_cpu_s=600.")

@@ -21,7 +21,7 @@ from p3iv.dataset import open_dataset
 from p3iv.errors import ConfigError
 from p3iv.experiments.budgets import budget_of
 from p3iv.experiments.built import Built, build
-from p3iv.experiments.declared import Ask, Figure, Table, choose
+from p3iv.experiments.declared import Ask, Figure, Table, choose, declared
 from p3iv.experiments.drawings import Drawn, draw_figure
 from p3iv.experiments.gathering import Gatherer
 from p3iv.experiments.measure import Job, Outcome, is_shown
@@ -72,6 +72,9 @@ class ReproduceRequest:
             raise ConfigError("Name a table or figure, or all; `p3iv reproduce --list` shows them.")
         if len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"--seeds {','.join(map(str, self.seeds))}, but none twice.")
+        known = sorted({dict(ask.settings)["data.horizon"] for entry in declared().values() for ask in entry.asks})
+        if unknown := [horizon for horizon in self.horizons if horizon not in known]:
+            raise ConfigError(f"--horizons {unknown[0]}, but the tables have {', '.join(map(str, known))}.")
         budget_of(self.budget)
         check_engine(self.engine, self.address)
         refuse_decided(self.settings)
