@@ -332,8 +332,8 @@ def test_the_smallest_version_of_everything(p3iv: RunP3iv, tabletop: Path, tmp_p
             assert rows
             assert all(row["ours"] for row in rows), name
     for name in ("diversity", "gallery-t3", "gallery-t6"):
-        assert (tmp_path / "out" / "figures" / f"{name}-tabletop.html").exists()
-        assert (tmp_path / "out" / "figures" / f"{name}-tabletop-1.svg").read_text().startswith("<svg")
+        assert (tmp_path / "out" / "figures" / f"{name}-tabletop-state-features.html").exists()
+        assert (tmp_path / "out" / "figures" / f"{name}-tabletop-state-features-1.svg").read_text().startswith("<svg")
     again = p3iv(*command)
     assert again.returncode == 0
     assert "to be made" not in again.stderr

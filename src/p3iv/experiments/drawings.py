@@ -39,7 +39,7 @@ class Drawn:
     @property
     def anchor(self) -> str:
         """Its place in the index."""
-        return f"{self.figure.name}-{self.source.name}"
+        return f"{self.figure.name}-{self.source.slug}"
 
 
 def draw_figure(
@@ -67,7 +67,7 @@ def draw_figure(
         windows, about = _gallery(predictions)
     if not windows:
         return Drawn(figure, source, None, about)
-    place = out / "figures" / f"{figure.name}-{source.name}.html"
+    place = out / "figures" / f"{figure.name}-{source.slug}.html"
     content = join(graph_legend(), *(show_case(window, shelf) for window in windows))
     about = f"{about} Data: {source.label}. Run: {run}, runs/{run.key}."
     heading = tag("h1", f"{figure.place}: {figure.title}", tag("small", source.label))

@@ -34,6 +34,9 @@ from p3iv.experiments.writing import write_index, write_table
 from p3iv.inspection import describe_dataset
 
 
+WRITE_EVERY_S = 300.0  # tables are rebuilt in seconds; a long call shows what it has
+
+
 @dataclass(frozen=True)
 class Progress:
     """What is known after a run."""
@@ -126,11 +129,11 @@ class _Work:
                 self.outcomes[key] = Outcome(**json.loads(path.read_text(encoding="utf-8")))
 
     def run(self) -> None:
-        """Do the jobs that are left, telling of each."""
+        """Do the jobs that are left, telling of each; what is there is written now and then, and at the end."""
         jobs = [job for key in self.runs if (job := self._job(key))]
         self.request.on_plan(len(self.runs), len(jobs))
         left = {job.key for job in jobs}
-        began = time.monotonic()
+        began = written = time.monotonic()
         done = run_jobs(jobs, engine=self.request.engine, num_jobs=self.request.jobs, address=self.request.address)
         for number, outcome in enumerate(done, start=1):
             left.discard(outcome.key)
@@ -147,6 +150,9 @@ class _Work:
                     left_s=spent / number * (len(jobs) - number),
                 )
             )
+            if time.monotonic() - written > WRITE_EVERY_S:
+                self.write()
+                written = time.monotonic()
 
     def write(self) -> Reproduction:
         """All that was asked for, with what there is."""
@@ -162,7 +168,7 @@ class _Work:
             )
             for entry in self.entries
             if isinstance(entry, Figure)
-            for source in self.sources
+            for source in (self.sources[:1] if entry.kind == "drawing" else self.sources)
         ]
         write_runs(self.out, self.runs.values(), gatherer)
         write_index(self.out, tables, figures, provenance, gatherer)
@@ -185,17 +191,16 @@ class _Work:
     def _take(self, entry: Table | Figure) -> set[str]:
         """Remember the runs of a table or figure; returns their keys."""
         needed = set()
-        for source in self.sources:
-            for ask in entry.asks:
-                planned = self.plan(ask, source)
-                for run in planned.runs[: 1 if isinstance(entry, Figure) else None] if planned else ():
-                    needed.add(run.key)
-                    self.runs[run.key] = run
-                    samplings = self.samplings.setdefault(run.key, {})
-                    if isinstance(entry, Figure):
-                        self.shown.add(run.key)
-                    elif planned:
-                        samplings[planned.sampling.file] = planned.sampling
+        plans = [self.plan(ask, source) for source in self.sources for ask in entry.asks]
+        for planned in filter(None, plans):
+            for run in planned.runs[:1] if isinstance(entry, Figure) else planned.runs:
+                needed.add(run.key)
+                self.runs[run.key] = run
+                samplings = self.samplings.setdefault(run.key, {})
+                if isinstance(entry, Figure):
+                    self.shown.add(run.key)
+                else:
+                    samplings[planned.sampling.file] = planned.sampling
         return needed
 
     def _job(self, key: str) -> Job | None:

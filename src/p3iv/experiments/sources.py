@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,11 @@ class Source:
     name: str
     label: str  # to print beside any figure: SIMULATED where it is
     fingerprint: str  # of all that runs read of it
+
+    @property
+    def slug(self) -> str:
+        """Its label as part of a file name, so that nobody takes simulated features for others."""
+        return re.sub(r"[^a-z0-9]+", "-", self.label.casefold()).strip("-")
 
     @property
     def paper_name(self) -> str | None:
