@@ -33,7 +33,6 @@ from p3iv.experiments.workers import check_engine, run_jobs
 from p3iv.experiments.writing import write_index, write_table
 from p3iv.inspection import describe_dataset
 
-
 WRITE_EVERY_S = 300.0  # tables are rebuilt in seconds; a long call shows what it has
 
 
