@@ -10,7 +10,7 @@ import json
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,26 +109,31 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
     draws, each of them is a set.
     """
     references = references_of(data.test.action_ids)
-    values: dict[str, Tensor] = {}
-    means: dict[str, list[float]] = defaultdict(list)
+    sets = {number: _sets(number, sampling) for number in sampling.prefixes}
+    parts: dict[tuple[str, int, int], list[Tensor]] = defaultdict(list)  # by METRIC.K, draw and set
     for seed in range(sampling.independent_draws):
-        plans = torch.cat([draws.argmax for draws in _draw(trained, data, _settings(sampling, seed=seed))])
-        for number in sampling.prefixes:
-            sets = [plans[:, :number]]
-            if sampling.independent_draws == 1:
-                generator = torch.Generator().manual_seed(number)
-                picks = torch.randint(sampling.num_samples, (DEVIATIONS, number), generator=generator)
-                sets += [plans[:, pick] for pick in picks]
-            for place, some in enumerate(sets):
-                found = vars(distribution_values(count_plans(some), references, len(data.names)))
-                for metric in ("kl", "nll"):
-                    name = f"{metric}.{number}"
-                    if seed == place == 0:
-                        values[name] = found[metric]
-                    if place or sampling.independent_draws > 1:
-                        means[name].append(float(found[metric].mean()))
+        done = 0
+        for draws in _draw(trained, data, _settings(sampling, seed=seed)):
+            here = replace(references, group=references.group[done : done + len(draws.argmax)])
+            done += len(draws.argmax)
+            for number, place, pick in ((n, place, pick) for n in sets for place, pick in enumerate(sets[n])):
+                found = distribution_values(count_plans(draws.argmax[:, pick]), here, len(data.names))
+                parts[f"kl.{number}", seed, place].append(found.kl)
+                parts[f"nll.{number}", seed, place].append(found.nll)
+    values = {place: torch.cat(some).numpy() for place, some in parts.items()}
+    means: dict[str, list[float]] = defaultdict(list)
+    for (name, _, place), some in values.items():
+        if place or sampling.independent_draws > 1:
+            means[name].append(float(some.mean()))
     deviations = {f"{name}.deviation": np.array(np.std(found, ddof=1)) for name, found in means.items()}
-    return {name: value.numpy() for name, value in values.items()} | deviations | _videos(data)
+    return {name: values[name, 0, 0] for name in means} | deviations | _videos(data)
+
+
+def _sets(number: int, sampling: Sampling) -> list[slice | Tensor]:
+    """The latents of K plans: the first K and, where there is one draw only, resamples of all of it."""
+    generator = torch.Generator().manual_seed(number)
+    resamples = torch.randint(sampling.num_samples, (DEVIATIONS, number), generator=generator)
+    return [slice(number), *(resamples if sampling.independent_draws == 1 else ())]
 
 
 def _work(job: Job) -> str:
