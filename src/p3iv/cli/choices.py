@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from p3iv.errors import ConfigError
+
 
 class WindowKind(StrEnum):
     inclusive = "inclusive"
@@ -25,3 +27,16 @@ class ModeName(StrEnum):
     argmax = "argmax"
     categorical = "categorical"
     chain = "chain"
+
+
+def listed(text: str) -> list[str]:
+    """The words between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def listed_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Numbers between commas."""
+    parts = listed(text)
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"{option} {text}, but it is numbers between commas, such as 3,4.")
+    return tuple(map(int, parts))

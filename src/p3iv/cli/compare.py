@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.cli.choices import listed, listed_numbers
 from p3iv.cli.console import err, out, print_table
 from p3iv.cli.train import EpochLine
-from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
     from p3iv.experiments import Cell, Comparison
@@ -54,9 +54,9 @@ def compare_command(
         folder=folder,
         out=target,
         base=override(preset_config(preset), {"data.split": split, **parse_settings(settings or [])}),
-        planners=tuple(PLANNERS) if planners == "all" else tuple(_listed(planners)),
-        horizons=_numbers("--horizons", horizons),
-        seeds=_numbers("--seeds", seeds),
+        planners=tuple(PLANNERS) if planners == "all" else tuple(listed(planners)),
+        horizons=listed_numbers("--horizons", horizons),
+        seeds=listed_numbers("--seeds", seeds),
         settings=SampleSettings(samples),
         device=device,
         on_epoch=line.show_epoch if err.is_terminal else lambda _: None,
@@ -108,14 +108,3 @@ def _short_cells(row: Row) -> list[str]:
         f"{row.training_s:.0f}",
         f"{row.milliseconds_per_plan:.1f}",
     ]
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    parts = _listed(text)
-    if not parts or not all(part.isdigit() for part in parts):
-        raise ConfigError(f"{option} {text}, but it is numbers between commas, such as 3,4.")
-    return tuple(map(int, parts))

@@ -8,14 +8,10 @@ is listed, and the others go on.
 from __future__ import annotations
 
 import json
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from p3iv.atomic import write_text
 from p3iv.config import Config, override
@@ -24,16 +20,16 @@ from p3iv.errors import ConfigError
 from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.experiments.rows import Row, summarise
 from p3iv.experiments.tables import write_tables
+from p3iv.experiments.timing import time_plans
 from p3iv.observations import PlanningData, load_planning_data
 from p3iv.sampling import SampleSettings
 from p3iv.training import TrainRequest, train
 from p3iv.training.builders import PLANNERS, kind_of
-from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.checkpoint import BEST, load_planner
 from p3iv.training.device import choose_device
 from p3iv.training.loop import EpochReport
 
 DONE = "comparison.json"
-TIMED_PAIRS = 30
 
 
 @dataclass(frozen=True)
@@ -146,20 +142,6 @@ def _run(request: CompareRequest, cell: Cell, dataset: Dataset, data: PlanningDa
     )
     success = 100 * found.decoders[found.decoder]["success_rate"].value
     return f"success rate {success:.1f}, {result.cpu_s:.0f} CPU s, {milliseconds:.1f} ms per plan"
-
-
-def time_plans(trained: TrainedPlanner, data: PlanningData) -> float:
-    """Median processor time, in milliseconds, of one plan to follow, one pair at a time; P3IV's is the one at z = 0."""
-    windows, place = data.test, next(trained.planner.buffers())
-    spent = []
-    with torch.no_grad():
-        for number in range(min(TIMED_PAIRS, len(windows)) + 3):  # the first three warm up
-            row = slice(number % len(windows), number % len(windows) + 1)
-            began = time.process_time()
-            start, goal = windows.start[row].to(place), windows.goal[row].to(place)
-            trained.kind.predict(trained.planner, trained.transitions, start, goal)
-            spent.append(1000 * (time.process_time() - began))
-    return statistics.median(spent[3:])
 
 
 def _identity(request: CompareRequest, cell: Cell, data: PlanningData) -> dict[str, Any]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from functools import partial
 
 from p3iv.extraction.request import EncodedVideo, ExtractionRequest, Recipe, VideoTask
 from p3iv.extraction.worker import encode_group, encode_videos
 from p3iv.features.encoders import VideoEncoder
-from p3iv.processes import follow_parent
+from p3iv.processes import run_in_pool
 
 Group = tuple[VideoTask, ...]
 _MOST_IN_GROUP = 8  # videos that a worker takes at once, so that it decodes the next while it encodes the last
@@ -39,32 +36,24 @@ def deal(tasks: Sequence[VideoTask], jobs: int) -> list[Group]:
 
 def run_processes(groups: Sequence[Group], recipe: Recipe, *, jobs: int) -> Iterator[EncodedVideo]:
     """Over processes of this machine; a video on which a process dies is left out and named, the others go on."""
+    encode = partial(encode_group, recipe=recipe)
     waiting = deque(groups)
     while waiting:
-        suspects = yield from _run_pool(waiting, recipe, jobs)
-        for task in suspects:
+        suspects = yield from _results(run_in_pool(encode, waiting, jobs))
+        for task in (task for group in suspects for task in group):
             again: deque[Group] = deque([(task,)])
-            if (yield from _run_pool(again, recipe, 1)):
+            if (yield from _results(run_in_pool(encode, again, 1))):
                 yield EncodedVideo(task.video, None, fault=f"{task.path}: the process that read it died, twice")
 
 
-def _run_pool(waiting: deque[Group], recipe: Recipe, jobs: int) -> Generator[EncodedVideo, None, list[VideoTask]]:
-    """Take groups from `waiting` until it is empty, or a process dies: then return what was under way."""
-    under_way: dict[Future[list[EncodedVideo]], Group] = {}
-    initializer = (os.getpid(),)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=follow_parent, initargs=initializer) as pool:
+def _results(
+    pool: Generator[tuple[Group, list[EncodedVideo]], None, list[Group]],
+) -> Generator[EncodedVideo, None, list[Group]]:
+    """The videos of all groups; returns the groups that were under way when a process died."""
+    while True:
         try:
-            while waiting or under_way:
-                while waiting and len(under_way) < jobs:
-                    group = waiting.popleft()
-                    under_way[pool.submit(encode_group, group, recipe)] = group
-                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                    result = future.result()
-                    del under_way[future]
-                    yield from result
-        except BrokenProcessPool:
-            return [task for group in under_way.values() for task in group]
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return []
+            _, encoded = next(pool)
+        except StopIteration as end:
+            suspects: list[Group] = end.value
+            return suspects
+        yield from encoded

@@ -1,94 +1,29 @@
-"""The same work over Ray: a cluster on this machine, or one that runs elsewhere.
-
-The nodes of a cluster need this package and the dataset folder under the same path; rows come back through Ray, so that
-only the machine that was asked writes.
-"""
+"""Encoding over Ray; rows come back through it, so that only the machine that was asked writes."""
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from p3iv.errors import ConfigError, MissingExtraError
+from p3iv.cluster import Lost, run_on_cluster
 from p3iv.extraction.request import EncodedVideo, Recipe, VideoTask
 from p3iv.extraction.worker import encode_group
-
-try:
-    import ray
-    from ray.exceptions import RayError, RayTaskError
-except ImportError as error:
-    raise MissingExtraError("ray", "ray", "--engine ray") from error
-
-_PATIENCE_S = 10.0
-_RETRIES = 3  # of a group whose worker, or whose node, was lost
 
 
 def run_ray(
     groups: Sequence[tuple[VideoTask, ...]], recipe: Recipe, *, address: str | None, jobs: int
 ) -> Iterator[EncodedVideo]:
     """Encode groups on a cluster; a video that its workers died on every time is named, the others go on."""
-    _connect(address, jobs)
-    try:
-        encode = ray.remote(num_cpus=1, max_retries=_RETRIES)(encode_group)
-        waiting = deque(groups)
-        under_way: dict[Any, tuple[VideoTask, ...]] = {}
-        while waiting or under_way:
-            while waiting and len(under_way) < 2 * _num_workers():  # the next group is there when a worker is free
-                group = waiting.popleft()
-                under_way[encode.remote(group, recipe)] = group
-            [done], _ = ray.wait(list(under_way), num_returns=1)
-            group = under_way.pop(done)
-            try:
-                yield from ray.get(done)
-            except RayTaskError as error:
-                raise error.as_instanceof_cause() from error  # type: ignore[no-untyped-call]
-            except RayError as error:
-                if len(group) == 1:
-                    yield EncodedVideo(group[0].video, None, fault=_lost(group[0], error))
-                waiting.extend((task,) for task in group if len(group) > 1)
-    finally:
-        ray.shutdown()
 
+    def encode(group: tuple[VideoTask, ...]) -> list[EncodedVideo]:
+        return encode_group(group, recipe)
 
-def _connect(address: str | None, jobs: int) -> None:
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address is None:
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about a coming change
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing of a user's machine is reported unasked
-        # "local", because without an address Ray joins the cluster that the machine last heard of, dead or alive
-        ray.init(address="local", num_cpus=jobs, include_dashboard=False, **options)
-        return
-    _require_answer(address)
-    try:
-        ray.init(address=address, **options)
-    except (OSError, ValueError, RuntimeError, RayError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ConfigError(
-            f"--address {address}: this cluster cannot be joined ({reason}). It needs the same versions of Ray and "
-            f"Python as here and, where it asks for a token, the same one in RAY_AUTH_TOKEN with RAY_AUTH_MODE=token."
-        ) from error
-
-
-def _require_answer(address: str) -> None:
-    """Whether anybody listens there: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
-    except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"--address {address}: no Ray cluster answers there ({error}). Give HOST:PORT of its head node, auto for "
-            f"the one on this machine, or leave the option out to start one here."
-        ) from error
-
-
-def _num_workers() -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
-
-
-def _lost(task: VideoTask, error: RayError) -> str:
-    return f"{task.path}: the workers that read it died ({type(error).__name__})"
+    waiting = deque(groups)
+    for group, result in run_on_cluster(encode, waiting, address=address, jobs=jobs):
+        if not isinstance(result, Lost):
+            yield from result
+        elif len(group) == 1:
+            task = group[0]
+            yield EncodedVideo(task.video, None, fault=f"{task.path}: the workers that read it died ({result.why})")
+        else:
+            waiting.extend((task,) for task in group)

@@ -70,30 +70,40 @@ def build_page(content: Content) -> str:
     run = content.run
     horizon = run.setting("data.horizon", run.evaluation.horizon)
     title = f"{run.setting('planner', 'p3iv')} on {run.evaluation.data}, T = {horizon}"
+    numbers = _Numbers()
+    return document(
+        title,
+        _opening(content),
+        _trained(content),
+        _results(run, numbers),
+        _training(run, numbers),
+        _procedures(run, numbers),
+        _calibration(content, numbers),
+        _gallery(content, numbers),
+    )
+
+
+def document(title: str, *parts: Markup, style: str = "") -> str:
+    """A page of one file that lets nothing in from outside; `style` comes after that of all pages."""
+    shared = files("p3iv.report").joinpath("style.css").read_text(encoding="utf-8")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", title),
-        tag("style", Markup(files("p3iv.report").joinpath("style.css").read_text(encoding="utf-8"))),
+        tag("style", Markup(shared + style)),
     )
-    numbers = _Numbers()
-    body = tag(
-        "body",
-        tag(
-            "main",
-            _opening(content),
-            _trained(content),
-            _results(run, numbers),
-            _training(run, numbers),
-            _procedures(run, numbers),
-            _calibration(content, numbers),
-            _gallery(content, numbers),
-        ),
-    )
-    page = f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+    page = f"<!DOCTYPE html>\n{tag('html', head, tag('body', tag('main', *parts)), lang='en')}\n"
     return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", page)
+
+
+def notices(label: str) -> Markup:
+    """What must be said beside any figure on data of this label."""
+    return join(
+        _notice(*SIMULATED) if "simulated" in label.lower() else join(),
+        _notice(*TABLETOP) if "tabletop" in label.lower() else join(),
+    )
 
 
 def _opening(content: Content) -> Markup:
@@ -104,8 +114,7 @@ def _opening(content: Content) -> Markup:
     return tag(
         "header",
         tag("h1", f"{run.setting('planner', 'p3iv')} on {data}", tag("small", beneath)),
-        _notice(*SIMULATED) if evaluation.is_simulated else join(),
-        _notice(*TABLETOP) if "tabletop" in evaluation.data.lower() else join(),
+        notices(evaluation.data),
         tag("p", _summary(run), class_="lede"),
         *(tag("p", f"Note: {hide_paths(note)}", class_="note") for note in (*evaluation.notes, *content.notes)),
     )

@@ -7,6 +7,7 @@ from importlib.resources import files
 from p3iv.plans import PlanDistribution
 from p3iv.report.graph import merge_plans
 from p3iv.report.graph_drawing import LYING, draw_graph
+from p3iv.report.markup import Markup
 from p3iv.report.windows import WindowPlans
 
 
@@ -26,7 +27,12 @@ def draw_distribution(distribution: PlanDistribution) -> str:
             for plan, count in zip(distribution.plans, distribution.counts, strict=True)
         ),
     )
+    return standalone(draw_graph(merge_plans(plans), LYING))
+
+
+def standalone(graph: Markup) -> str:
+    """A picture of a page as a file of its own."""
     style = files("p3iv.report").joinpath("style.css").read_text(encoding="utf-8")
-    opening, rest = str(draw_graph(merge_plans(plans), LYING)).split(">", 1)
+    opening, rest = str(graph).split(">", 1)
     # Escaped by construction; the style knows no `]]>`.
     return f'{opening} xmlns="http://www.w3.org/2000/svg"><style><![CDATA[{style}]]></style>{rest}\n'

@@ -1,0 +1,129 @@
+"""The figures of the paper that show plans: one start and goal with all its plans, and galleries of right and wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from p3iv.atomic import write_text
+from p3iv.experiments.declared import Figure
+from p3iv.experiments.measure import Outcome, is_shown
+from p3iv.experiments.provenance import Provenance
+from p3iv.experiments.runs import Run
+from p3iv.experiments.sources import Source
+from p3iv.report.gallery import Candidate, choose_cases, graph_legend, scan_predictions, show_case
+from p3iv.report.graph import merge_plans
+from p3iv.report.graph_drawing import LYING, draw_graph
+from p3iv.report.inputs import PREDICTIONS_FILE
+from p3iv.report.markup import Markup, join, tag
+from p3iv.report.page import document, notices
+from p3iv.report.pictures import PictureShelf
+from p3iv.report.plan_picture import standalone
+from p3iv.report.windows import Plan, WindowPlans, read_predictions, read_windows_at
+from p3iv.types import counted
+
+RIGHT, WRONG = 2, 1  # of a gallery, as in the paper
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure on one dataset."""
+
+    figure: Figure
+    source: Source
+    path: Path | None  # the page; None where there is nothing to show
+    about: str  # what it shows, or why it does not
+    content: Markup = field(default_factory=Markup)
+
+    @property
+    def anchor(self) -> str:
+        """Its place in the index."""
+        return f"{self.figure.name}-{self.source.slug}"
+
+
+def draw_figure(
+    out: Path,
+    figure: Figure,
+    source: Source,
+    run: Run | None,
+    *,
+    outcomes: Mapping[str, Outcome],
+    provenance: Provenance,
+) -> Drawn:
+    """Write OUT/figures/NAME-DATA.html and an .svg per window shown."""
+    if figure.kind == "drawing":
+        return Drawn(figure, source, None, "a drawing of the method: nothing to regenerate")
+    if run is None:
+        return Drawn(figure, source, None, "not asked for")
+    if not is_shown(run.folder(out)):
+        outcome = outcomes.get(run.key)
+        return Drawn(figure, source, None, f"{outcome.status}: {outcome.about}" if outcome else "not run yet")
+    predictions = run.folder(out) / PREDICTIONS_FILE
+    shelf = PictureShelf(source.folder)
+    if figure.kind == "diversity":
+        windows, about = _most_diverse(predictions)
+    else:
+        windows, about = _gallery(predictions)
+    if not windows:
+        return Drawn(figure, source, None, about)
+    place = out / "figures" / f"{figure.name}-{source.slug}.html"
+    content = join(graph_legend(), *(show_case(window, shelf) for window in windows))
+    about = f"{about} Data: {source.label}. Run: {run}, runs/{run.key}."
+    heading = tag("h1", f"{figure.place}: {figure.title}", tag("small", source.label))
+    page = document(
+        f"{figure.title}, on {source.label}",
+        tag("header", heading, notices(source.label)),
+        content,
+        tag("p", about, class_="footnote"),
+        tag("p", f"{provenance.sentence}.", class_="footnote"),
+    )
+    write_text(place, page)
+    for number, window in enumerate(windows, start=1):
+        write_text(place.with_name(f"{place.stem}-{number}.svg"), standalone(draw_graph(merge_plans(window), LYING)))
+    return Drawn(figure, source, place, about, content)
+
+
+def _gallery(predictions: Path) -> tuple[list[WindowPlans], str]:
+    """Two right plans and a wrong one, as far as there are, from the middle of the order of confidence."""
+    candidates = scan_predictions(predictions).candidates
+    chosen = [
+        case for is_right, number in ((True, RIGHT), (False, WRONG)) for case in _pick(candidates, is_right, number)
+    ]
+    windows = read_windows_at(predictions, [case.offset for case in chosen])
+    num_right = sum(candidate.is_right for candidate in candidates)
+    about = (
+        f"{num_right} of {counted(len(candidates), 'test window')} have the reference as their plan. "
+        f"The windows shown stand at even distances in the order of confidence; nobody's taste chose them."
+    )
+    return windows, about
+
+
+def _pick(candidates: Sequence[Candidate], is_right: bool, number: int) -> list[Candidate]:
+    return choose_cases([candidate for candidate in candidates if candidate.is_right is is_right], number)
+
+
+def _most_diverse(predictions: Path) -> tuple[list[WindowPlans], str]:
+    """The window of which most plans were sampled that occur in the test set between its first and last action."""
+    occurring: dict[tuple[str, str], set[Plan]] = {}
+    for _, window in read_predictions(predictions):
+        occurring.setdefault(_ends(window.reference), set()).add(window.reference)
+    best: tuple[int, float, int] | None = None
+    for offset, window in read_predictions(predictions):
+        right = occurring[_ends(window.reference)]
+        drawn = [count for plan, count in window.samples if plan in right]
+        rank = (len(drawn), sum(drawn) / max(window.num_samples, 1), -offset)
+        best = max(best, rank) if best else rank
+    if best is None:
+        return [], "no test window"
+    [window] = read_windows_at(predictions, [-best[2]])
+    right = occurring[_ends(window.reference)]
+    about = (
+        f"Of {counted(len(right), 'plan')} that occur in the test set between this first and last step, {best[0]} "
+        f"were sampled; {100 * best[1]:.1f} % of all samples are one of them. No other test window has more."
+    )
+    return [window], about
+
+
+def _ends(plan: Plan) -> tuple[str, str]:
+    return plan[0], plan[-1]

@@ -1,0 +1,212 @@
+"""One run from nothing to figures: trained, timed, sampled and scored, every step of it done once.
+
+What is left in the run folder is what `p3iv train` leaves, `trained.json` with the facts, and for every way of sampling
+one file with the values of every window. A step whose file is there is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from p3iv.atomic import whole_file, write_text
+from p3iv.config import Config
+from p3iv.dataset import Dataset, open_dataset
+from p3iv.decoding import chain_of, followed
+from p3iv.errors import DatasetError, SplitError
+from p3iv.evaluation import EvaluationRequest, evaluate, evaluation_files
+from p3iv.evaluation.tally import Tally
+from p3iv.experiments.runs import TRAINED, Sampling
+from p3iv.experiments.sources import link_dataset
+from p3iv.experiments.timing import time_plans
+from p3iv.experiments.versions import commit
+from p3iv.extraction.align import AlignmentRequest, align_dataset
+from p3iv.metrics import bitwise_ious, distribution_values, macro_precision, references_of
+from p3iv.observations import PlanningData, load_planning_data
+from p3iv.plans import count_plans
+from p3iv.sampling import Draws, SampleSettings
+from p3iv.scoring import plan_values
+from p3iv.training import TrainRequest, train
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.device import choose_device
+from p3iv.types import counted
+
+DRAWS_AT_ONCE = 96_000  # windows times samples
+DEVIATIONS = 20  # sets of K latents that a deviation is over
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is missing of one run."""
+
+    key: str
+    name: str  # of the run, for people
+    identity: Mapping[str, Any]
+    config: Config
+    data: Path  # the dataset folder
+    folder: Path  # of the run
+    aligned: Path | None  # where a copy of the dataset with aligned step texts goes
+    samplings: tuple[Sampling, ...]
+    shows_plans: bool  # whether a figure needs predictions.jsonl
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job: `done`, `impossible` (the data cannot fill it) or `failed`."""
+
+    key: str
+    status: str
+    about: str  # epochs and CPU seconds, or what went wrong
+    trace: str = ""
+
+
+def work(job: Job) -> Outcome:
+    """Do what is missing; whatever goes wrong is told, so that other jobs go on."""
+    torch.set_num_threads(1)
+    try:
+        return Outcome(job.key, "done", _work(job))
+    except (DatasetError, SplitError) as error:
+        return Outcome(job.key, "impossible", str(error))
+    except Exception as error:  # one bad run must not end the others; it is shown in its cells
+        return Outcome(job.key, "failed", f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
+    """Every metric of every test window: `METRIC.DECODER`, and `METRIC.samples` of the K plans."""
+    windows, transitions = data.test, trained.transitions
+    tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
+    for draws in _draw(trained, data, _settings(sampling, seed=0)):
+        seen = tally.add(draws, transitions)
+        own = followed(draws)
+        extra["chain"].append(seen.samples["chain"].modes)
+        extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
+    plans = tally.decoded() | {name: torch.cat(parts) for name, parts in extra.items()}
+    plans["followed"] = plans[own]
+    values: dict[str, Tensor] = {f"{name}.samples": value for name, value in tally.values("argmax").items()}
+    for decoder, decoded in plans.items():
+        scores = plan_values(decoded, windows.action_ids)
+        scores["bitwise_iou"] = bitwise_ious(decoded, windows.action_ids)
+        scores["macro_precision"] = torch.tensor(macro_precision(decoded, windows.action_ids), dtype=torch.float64)
+        values |= {f"{name}.{decoder}": value for name, value in scores.items()}
+    return {name: value.double().numpy() for name, value in values.items()} | _videos(data)
+
+
+def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
+    """KL and NLL of every test window for every K, `METRIC.K`, and how they differ between sets of K latents.
+
+    Latents are shared by all windows, so a resample takes the same latents of every window; with several independent
+    draws, each of them is a set.
+    """
+    references = references_of(data.test.action_ids)
+    sets = {number: _sets(number, sampling) for number in sampling.prefixes}
+    parts: dict[tuple[str, int, int], list[Tensor]] = defaultdict(list)  # by METRIC.K, draw and set
+    for seed in range(sampling.independent_draws):
+        done = 0
+        for draws in _draw(trained, data, _settings(sampling, seed=seed)):
+            here = replace(references, group=references.group[done : done + len(draws.argmax)])
+            done += len(draws.argmax)
+            for number, place, pick in ((n, place, pick) for n in sets for place, pick in enumerate(sets[n])):
+                found = distribution_values(count_plans(draws.argmax[:, pick]), here, len(data.names))
+                parts[f"kl.{number}", seed, place].append(found.kl)
+                parts[f"nll.{number}", seed, place].append(found.nll)
+    values = {place: torch.cat(some).numpy() for place, some in parts.items()}
+    means: dict[str, list[float]] = defaultdict(list)
+    for (name, _, place), some in values.items():
+        if place or sampling.independent_draws > 1:
+            means[name].append(float(some.mean()))
+    deviations = {f"{name}.deviation": np.array(np.std(found, ddof=1)) for name, found in means.items()}
+    return {name: values[name, 0, 0] for name in means} | deviations | _videos(data)
+
+
+def _sets(number: int, sampling: Sampling) -> list[slice | Tensor]:
+    """The latents of K plans: the first K and, where there is one draw only, resamples of all of it."""
+    generator = torch.Generator().manual_seed(number)
+    resamples = torch.randint(sampling.num_samples, (DEVIATIONS, number), generator=generator)
+    return [slice(number), *(resamples if sampling.independent_draws == 1 else ())]
+
+
+def _work(job: Job) -> str:
+    dataset = open_dataset(_prepare(job))
+    data: PlanningData | None = None
+    if not (job.folder / TRAINED).exists():
+        data = load_planning_data(dataset, job.config.data)
+        _train(job, dataset, data)
+    for sampling in job.samplings:
+        if not (job.folder / sampling.file).exists():
+            data = data or load_planning_data(dataset, job.config.data)
+            trained = load_planner(job.folder / BEST, device=str(choose_device(job.device)))
+            score = score_prefixes if sampling.prefixes else score_plans
+            _write_arrays(job.folder / sampling.file, score(trained, data, sampling))
+    if job.shows_plans and not is_shown(job.folder):
+        evaluate(EvaluationRequest(job.folder, dataset.folder, device=job.device))
+    facts = json.loads((job.folder / TRAINED).read_text(encoding="utf-8"))
+    return f"{counted(facts['epochs'], 'epoch')}, {facts['cpu_s']:.0f} CPU s"
+
+
+def is_shown(run: Path) -> bool:
+    """Whether a run has plans to look at."""
+    return all(path.exists() for path in evaluation_files(run, "test", SampleSettings()))
+
+
+def _prepare(job: Job) -> Path:
+    """The folder to read: the dataset itself, or its copy with step texts aligned to its features."""
+    if job.aligned is None:
+        return job.data
+    if not job.aligned.exists():
+        beside = job.aligned.with_name(f"{job.aligned.name}-unaligned")
+        link_dataset(job.data, beside)
+        settings = job.config.data
+        align_dataset(AlignmentRequest(beside, settings.split, settings.split_seed, settings.protocol, job.config.seed))
+        beside.rename(job.aligned)
+    return job.aligned
+
+
+def _train(job: Job, dataset: Dataset, data: PlanningData) -> None:
+    is_begun = (job.folder / "config.yaml").exists()
+    result = train(TrainRequest(dataset, job.folder, job.config, resume=is_begun, device=job.device))
+    trained = load_planner(job.folder / BEST, device=str(choose_device(job.device)))
+    facts = {
+        "name": job.name,
+        **job.identity,
+        "data": data.label,
+        "test_windows": len(data.test),
+        "epochs": result.epochs,
+        "best_epoch": result.best_epoch,
+        "cpu_s": result.cpu_s,
+        "parameters": sum(parameter.numel() for parameter in trained.planner.parameters()),
+        "milliseconds_per_plan": time_plans(trained, data),
+        "commit": commit(),
+    }
+    write_text(job.folder / TRAINED, json.dumps(facts, indent=2) + "\n")
+
+
+def _draw(trained: TrainedPlanner, data: PlanningData, settings: SampleSettings) -> Iterator[Draws]:
+    """Some windows at a time, so that memory does not grow with K."""
+    sampler, windows = trained.sampler(settings), data.test
+    size = max(1, DRAWS_AT_ONCE // settings.num_samples)
+    for first in range(0, len(windows), size):
+        yield sampler.draw(windows.start[first : first + size], windows.goal[first : first + size])
+
+
+def _settings(sampling: Sampling, *, seed: int) -> SampleSettings:
+    return SampleSettings(sampling.num_samples, seed, sampling.input_noise, sampling.dropout)
+
+
+def _videos(data: PlanningData) -> Arrays:
+    return {"videos": np.array([window.video for window in data.test.windows])}
+
+
+def _write_arrays(path: Path, arrays: Arrays) -> None:
+    with whole_file(path) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -1,0 +1,254 @@
+"""`p3iv reproduce`: tables and figures of the paper, regenerated: runs that are missing are made, then all is written.
+
+OUT/runs/KEY/           one folder per run, named by a hash of configuration, data and code
+OUT/impossible/KEY.json what a dataset cannot fill, so that it is not tried again
+OUT/data/               statistics of datasets, copies with aligned step texts
+OUT/tables/, figures/   what was asked for; index.html leads to all of it
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from p3iv.atomic import write_text
+from p3iv.config import CurationSettings
+from p3iv.dataset import open_dataset
+from p3iv.errors import ConfigError
+from p3iv.experiments.budgets import budget_of
+from p3iv.experiments.built import Built, build
+from p3iv.experiments.declared import Ask, Figure, Table, choose, declared
+from p3iv.experiments.drawings import Drawn, draw_figure
+from p3iv.experiments.gathering import Gatherer
+from p3iv.experiments.measure import Job, Outcome, is_shown
+from p3iv.experiments.provenance import Provenance, write_runs
+from p3iv.experiments.runs import SAMPLES, TRAINED, Planned, Run, Sampling, Terms, plan, refuse_decided
+from p3iv.experiments.sources import Source, open_sources
+from p3iv.experiments.versions import code_version
+from p3iv.experiments.workers import check_engine, run_jobs
+from p3iv.experiments.writing import write_index, write_table
+from p3iv.inspection import describe_dataset
+
+WRITE_EVERY_S = 300.0  # tables are rebuilt in seconds; a long call shows what it has
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known after a run."""
+
+    run: Run
+    outcome: Outcome
+    num_done: int
+    num_jobs: int
+    num_tables_done: int  # tables and figures whose last run this was, or that were done before
+    num_tables: int
+    left_s: float  # an estimate
+
+
+@dataclass(frozen=True)
+class ReproduceRequest:
+    """What to regenerate, on what, at which cost, where to."""
+
+    names: tuple[str, ...]
+    data: tuple[Path, ...]
+    out: Path
+    budget: str = "small"
+    seeds: tuple[int, ...] = ()  # empty: the budget's
+    horizons: tuple[int, ...] = ()  # empty: all
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    samples: int = SAMPLES  # K, where a table does not vary it
+    jobs: int = 1
+    engine: str = "local"
+    address: str | None = None
+    device: str = "cpu"
+    command: str = ""  # for the provenance
+    on_plan: Callable[[int, int], None] = lambda *_: None  # runs that are needed, runs that are missing
+    on_run: Callable[[Progress], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ConfigError("Name a table or figure, or all; `p3iv reproduce --list` shows them.")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(f"--seeds {','.join(map(str, self.seeds))}, but none twice.")
+        known = sorted({dict(ask.settings)["data.horizon"] for entry in declared().values() for ask in entry.asks})
+        if unknown := [horizon for horizon in self.horizons if horizon not in known]:
+            raise ConfigError(f"--horizons {unknown[0]}, but the tables have {', '.join(map(str, known))}.")
+        budget_of(self.budget)
+        check_engine(self.engine, self.address)
+        refuse_decided(self.settings)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was written."""
+
+    tables: tuple[Built, ...]
+    figures: tuple[Drawn, ...]
+    failures: dict[str, Outcome]  # by the name of the run
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing could be made of what was asked for."""
+        tables = [built.num_filled > 0 for built in self.tables]
+        figures = [drawn.path is not None for drawn in self.figures if drawn.figure.kind != "drawing"]
+        return not any(tables + figures) and bool(tables + figures)
+
+
+def reproduce(request: ReproduceRequest) -> Reproduction:
+    """Make what is missing and write what was asked for, also where something fails or interrupts it."""
+    work = _Work(request)
+    try:
+        work.run()
+    finally:
+        found = work.write()
+    return found
+
+
+class _Work:
+    """One call: the runs that its tables share, and what became of them."""
+
+    def __init__(self, request: ReproduceRequest) -> None:
+        self.request, self.out = request, request.out
+        budget = budget_of(request.budget)
+        self.terms = Terms(budget, request.seeds or budget.seeds, request.settings, request.samples)
+        self.entries = choose(request.names)
+        self.sources = open_sources(request.data)
+        self.runs: dict[str, Run] = {}
+        self.samplings: dict[str, dict[str, Sampling]] = {}
+        self.shown: set[str] = set()  # runs whose plans a figure shows
+        self.outcomes: dict[str, Outcome] = {}
+        self.plans: dict[tuple[Ask, str], Planned] = {}
+        self.needs = {entry.name: self._take(entry) for entry in self.entries}
+        for key in self.runs:
+            if (path := self._impossible(key)).exists():
+                self.outcomes[key] = Outcome(**json.loads(path.read_text(encoding="utf-8")))
+
+    def run(self) -> None:
+        """Do the jobs that are left, telling of each; what is there is written now and then, and at the end."""
+        jobs = [job for key in self.runs if (job := self._job(key))]
+        self.request.on_plan(len(self.runs), len(jobs))
+        left = {job.key for job in jobs}
+        began = written = time.monotonic()
+        done = run_jobs(jobs, engine=self.request.engine, num_jobs=self.request.jobs, address=self.request.address)
+        for number, outcome in enumerate(done, start=1):
+            left.discard(outcome.key)
+            self._keep(outcome)
+            spent = time.monotonic() - began
+            self.request.on_run(
+                Progress(
+                    run=self.runs[outcome.key],
+                    outcome=outcome,
+                    num_done=number,
+                    num_jobs=len(jobs),
+                    num_tables_done=sum(not needs & left for needs in self.needs.values()),
+                    num_tables=len(self.entries),
+                    left_s=spent / number * (len(jobs) - number),
+                )
+            )
+            if time.monotonic() - written > WRITE_EVERY_S:
+                self.write()
+                written = time.monotonic()
+
+    def write(self) -> Reproduction:
+        """All that was asked for, with what there is."""
+        counted = {source.fingerprint: self._count(source) for source in self.sources} if self._counts_windows else {}
+        gatherer = Gatherer(self.out, self.outcomes, counted)
+        provenance = Provenance.of(self.request.command, self.sources, self.request.budget, self.terms.seeds)
+        tables = [build(entry, self.sources, self.plan, gatherer) for entry in self.entries if isinstance(entry, Table)]
+        for built in tables:
+            write_table(self.out, built, provenance, gatherer)
+        figures = [
+            draw_figure(
+                self.out, entry, source, self._shown_run(entry, source), outcomes=self.outcomes, provenance=provenance
+            )
+            for entry in self.entries
+            if isinstance(entry, Figure)
+            for source in (self.sources[:1] if entry.kind == "drawing" else self.sources)
+        ]
+        write_runs(self.out, self.runs.values(), gatherer)
+        write_index(self.out, tables, figures, provenance, gatherer)
+        failures = {str(self.runs[key]): o for key, o in self.outcomes.items() if o.status == "failed"}
+        return Reproduction(tuple(tables), tuple(figures), failures)
+
+    def plan(self, ask: Ask, source: Source) -> Planned | None:
+        """What a cell needs; None where its horizon was not asked for."""
+        place = (ask, source.fingerprint)
+        if self.request.horizons and dict(ask.settings).get("data.horizon") not in self.request.horizons:
+            return None
+        if place not in self.plans:
+            self.plans[place] = plan(ask, source, self.terms)
+        return self.plans[place]
+
+    @property
+    def _counts_windows(self) -> bool:
+        return any(ask.metric and not ask.has_run for entry in self.entries for ask in entry.asks)
+
+    def _take(self, entry: Table | Figure) -> set[str]:
+        """Remember the runs of a table or figure; returns their keys."""
+        needed = set()
+        plans = [self.plan(ask, source) for source in self.sources for ask in entry.asks]
+        for planned in filter(None, plans):
+            for run in planned.runs[:1] if isinstance(entry, Figure) else planned.runs:
+                needed.add(run.key)
+                self.runs[run.key] = run
+                samplings = self.samplings.setdefault(run.key, {})
+                if isinstance(entry, Figure):
+                    self.shown.add(run.key)
+                else:
+                    samplings[planned.sampling.file] = planned.sampling
+        return needed
+
+    def _job(self, key: str) -> Job | None:
+        """What is left of a run; None where nothing is, or nothing can be."""
+        run, folder = self.runs[key], self.runs[key].folder(self.out)
+        missing = tuple(s for s in self.samplings[key].values() if not (folder / s.file).exists())
+        shows = key in self.shown and not is_shown(folder)
+        if key in self.outcomes or ((folder / TRAINED).exists() and not missing and not shows):
+            return None
+        return Job(
+            key=key,
+            name=str(run),
+            identity=run.identity,
+            config=run.config,
+            data=run.source.folder.resolve(),
+            folder=folder.resolve(),
+            aligned=(self.out / "data" / f"{key}-aligned").resolve() if run.texts == "aligned" else None,
+            samplings=missing,
+            shows_plans=shows,
+            device=self.request.device,
+        )
+
+    def _keep(self, outcome: Outcome) -> None:
+        if outcome.status == "done":
+            return
+        self.outcomes[outcome.key] = outcome
+        if outcome.status == "impossible":
+            write_text(self._impossible(outcome.key), json.dumps(vars(outcome), indent=2) + "\n")
+        elif outcome.trace:
+            write_text(self.out / "failures" / f"{outcome.key}.txt", f"{self.runs[outcome.key]}\n\n{outcome.trace}")
+
+    def _impossible(self, key: str) -> Path:
+        return self.out / "impossible" / f"{key}.json"
+
+    def _shown_run(self, figure: Figure, source: Source) -> Run | None:
+        planned = [self.plan(ask, source) for ask in figure.asks]
+        return planned[0].runs[0] if planned and planned[0] else None
+
+    def _count(self, source: Source) -> dict[str, float]:
+        """Unique plans per start and goal, by METRIC.HORIZON; counted once per dataset and code."""
+        path = self.out / "data" / f"{source.fingerprint[:16]}-{code_version()}.json"
+        if path.exists():
+            kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+            return kept
+        stats = describe_dataset(open_dataset(source.folder), CurationSettings())
+        found = {
+            f"{name}.{horizon}": getattr(about, name)
+            for horizon, about in stats.horizons.items()
+            for name in ("plans_per_pair", "plans_per_window")
+        }
+        write_text(path, json.dumps(found, indent=2) + "\n")
+        return found

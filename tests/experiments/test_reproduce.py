@@ -1,0 +1,348 @@
+"""Reproduction: runs are shared, kept and resumed, cells say what they are or why they are not, pages tell it all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import RunP3iv
+from p3iv.errors import ConfigError, DatasetError
+from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.experiments import versions
+from p3iv.experiments.budgets import budget_of
+from p3iv.experiments.built import build
+from p3iv.experiments.declared import Ask, Table, declared
+from p3iv.experiments.gathering import Gatherer
+from p3iv.experiments.measure import Outcome, score_plans, score_prefixes
+from p3iv.experiments.reproduce import ReproduceRequest, reproduce
+from p3iv.experiments.runs import TRAINED, Planned, Sampling, Terms, plan
+from p3iv.experiments.sources import Source, open_sources
+from p3iv.experiments.writing import escape_latex
+from p3iv.observations import load_planning_data
+from p3iv.sampling import SampleSettings
+from p3iv.tabletop.make import make_tabletop
+from p3iv.training.checkpoint import BEST, load_planner
+from p3iv.training.run_folder import dataset_of
+
+TINY = {"optim.epochs": 1, "model.width": 32, "model.feed_forward": 32, "model.encoder_hidden": 32, "loss.latents": 2}
+SAMPLES = 20
+
+
+@pytest.fixture(scope="module")
+def request_(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> ReproduceRequest:
+    return ReproduceRequest(
+        names=("losses", "viterbi", "unique-plans", "figure-1"),
+        data=(tabletop,),
+        out=tmp_path_factory.mktemp("reproduced") / "out",
+        horizons=(3,),
+        settings=TINY,
+        samples=SAMPLES,
+    )
+
+
+@pytest.fixture(scope="module")
+def done(request_: ReproduceRequest) -> ReproduceRequest:
+    found = reproduce(request_)
+    assert not found.failures
+    return request_
+
+
+def cells(request: ReproduceRequest, name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((request.out / "tables" / f"{name}.csv").read_text().splitlines()))
+
+
+def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest) -> None:
+    assert len(list((done.out / "runs").iterdir())) == 3  # of 9 rows in two tables
+    before = {path: path.read_bytes() for path in (done.out / "tables").iterdir()}
+    planned: list[tuple[int, int]] = []
+    again = reproduce(replace(done, on_plan=lambda *numbers: planned.append(numbers)))
+    assert planned == [(3, 0)]
+    assert {path: path.read_bytes() for path in before} == before
+    assert [(built.num_filled, built.num_cells) for built in again.tables] == [(15, 15), (12, 12), (2, 2)]
+
+
+def test_a_cell_is_what_evaluating_its_run_says_beside_what_is_printed(done: ReproduceRequest) -> None:
+    rows = {row["row"]: row for row in cells(done, "viterbi") if row["column"] == "mIoU"}
+    run = done.out / "runs" / rows["Ours"]["runs"]
+    found = evaluate(EvaluationRequest(run, settings=SampleSettings(SAMPLES)))
+    decoders = {
+        "B Uniform": "viterbi_paper_uniform_emissions",
+        "A Uniform": "viterbi_paper_uniform_transitions",
+        "Ours": "viterbi_paper",
+        "our default decoding": "viterbi",
+    }
+    for label, decoder in decoders.items():
+        score, row = found.decoders[decoder]["mean_iou"], rows[label]
+        for name, value in (("ours", score.value), ("low", score.low), ("high", score.high)):
+            assert float(row[name]) == pytest.approx(100 * value, abs=1e-4)
+        assert float(row["as_released"]) == pytest.approx(100 * found.published[decoder]["bitwise_iou"].value, abs=1e-4)
+    assert [row["published"] for row in rows.values()] == ["<0.01", "70.24", "73.89", ""]
+    assert rows["Ours"]["data"] == "tabletop (state features)"
+    assert rows["Ours"]["published_on"] == "CrossTask"
+
+
+def test_pages_carry_data_runs_and_code(done: ReproduceRequest) -> None:
+    for suffix in ("html", "md", "tex"):
+        text = (done.out / "tables" / f"losses.{suffix}").read_text()
+        for wanted in ("tabletop (state features)", versions.code_version(), "16.90", "74.29"):
+            assert wanted in text, (suffix, wanted)
+    page = (done.out / "index.html").read_text()
+    assert "TABLETOP" in page
+    for run in (done.out / "runs").iterdir():
+        assert run.name in page
+        facts = json.loads((run / TRAINED).read_text())
+        assert facts["epochs"] == 1
+        assert facts["code_version"] == versions.code_version()
+    rows = list(csv.DictReader((done.out / "runs.csv").read_text().splitlines()))
+    assert {row["run"] for row in rows} == {run.name for run in (done.out / "runs").iterdir()}
+    assert all(float(row["cpu_s"]) > 0 for row in rows)
+
+
+def test_cells_of_other_horizons_are_left_alone(done: ReproduceRequest) -> None:
+    ours = [row for row in cells(done, "unique-plans") if row["data"] and row["row"] == "unique plans per pair"]
+    rows = {row["column"]: row for row in ours}
+    assert float(rows["T=3"]["ours"]) >= 1
+    assert (rows["T=4"]["ours"], rows["T=4"]["why"], rows["T=4"]["published"]) == ("", "not asked for", "6.76")
+
+
+class Stop(BaseException):
+    """Neither an error nor the end: what Ctrl-C does."""
+
+
+def test_an_interrupted_call_writes_what_it_has_and_the_next_ends_the_same(
+    done: ReproduceRequest, tmp_path: Path
+) -> None:
+    def stop(_: object) -> None:
+        raise Stop
+
+    request = replace(done, out=tmp_path / "out")
+    with pytest.raises(Stop):
+        reproduce(replace(request, on_run=stop))
+    first = cells(request, "losses")
+    assert {row["ours"] == "" for row in first if row["data"]} == {True, False}
+    assert {row["why"] for row in first if row["data"] and not row["ours"]} == {"not run yet"}
+    reproduce(request)
+    for name in ("losses", "viterbi"):
+        assert cells(request, name) == cells(done, name)
+
+
+def test_a_failing_run_is_shown_in_its_cells_and_made_later(done: ReproduceRequest, tmp_path: Path) -> None:
+    request = replace(done, names=("viterbi",), out=tmp_path / "out")
+    [key] = {row["runs"] for row in cells(done, "viterbi")}
+    place = request.out / "runs" / key
+    place.parent.mkdir(parents=True)
+    place.touch()
+    found = reproduce(request)
+    assert [outcome.about.split(":")[0] for outcome in found.failures.values()] == ["TrainingError"]
+    assert {row["ours"] for row in cells(request, "viterbi")} == {""}
+    assert all("is a file" in row["why"] for row in cells(request, "viterbi"))
+    page = (request.out / "index.html").read_text()
+    assert "failed" in page
+    assert "is a file" in page
+    place.unlink()
+    assert not reproduce(request).failures
+    assert cells(request, "viterbi") == cells(done, "viterbi")
+
+
+def test_what_data_cannot_fill_says_why_and_is_not_tried_again(tmp_path: Path, done: ReproduceRequest) -> None:
+    few = tmp_path / "few"
+    make_tabletop(few, num_videos=3, render=False)
+    header, first, *others = (few / "steps.csv").read_text().splitlines(keepends=True)
+    own = [line for line in others if line.split(",")[0] == first.split(",")[0]]
+    (few / "steps.csv").write_text("".join([header, first, *own]))
+    (few / "split.json").unlink(missing_ok=True)
+    request = replace(done, names=("memory",), data=(few,), out=tmp_path / "out")
+    found = reproduce(request)
+    assert not found.failures
+    assert found.is_empty
+    assert all("impossible" in row["why"] for row in cells(request, "memory"))
+    planned: list[int] = []
+    reproduce(replace(request, on_plan=lambda _, missing: planned.append(missing)))
+    assert planned == [0]
+
+
+def test_a_smaller_k_is_a_prefix_of_the_largest(done: ReproduceRequest) -> None:
+    run = done.out / "runs" / cells(done, "viterbi")[0]["runs"]
+    trained = load_planner(run / BEST)
+    data = load_planning_data(dataset_of(run), trained.header.config.data)
+    prefixes = score_prefixes(trained, data, Sampling(60, prefixes=(10, 60)))
+    for number in (10, 60):
+        alone = score_plans(trained, data, Sampling(number))
+        assert np.array_equal(prefixes[f"kl.{number}"], alone["kl.samples"])
+        assert prefixes[f"nll.{number}.deviation"] >= 0
+    several = score_prefixes(trained, data, Sampling(60, prefixes=(10, 60), independent_draws=3))
+    assert np.array_equal(several["kl.10"], prefixes["kl.10"])
+
+
+def fake_run(out: Path, planned: Planned, **values: list[float]) -> None:
+    """What a finished run leaves of a window per video, the same for all its seeds but for 0.1 per seed."""
+    for run in planned.runs:
+        folder = run.folder(out)
+        folder.mkdir(parents=True)
+        (folder / TRAINED).write_text("{}")
+        arrays = {name.replace("__", "."): np.array(each) + 0.1 * run.config.seed for name, each in values.items()}
+        np.savez(folder / planned.sampling.file, videos=np.array(["a", "b", "c"]), **arrays)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def memory(tabletop: Path, tmp_path: Path) -> tuple[Table, Source, Callable[[Ask, Source], Planned], Gatherer]:
+    table = declared()["memory"]
+    assert isinstance(table, Table)
+    [source] = open_sources((tabletop,))
+    terms = Terms(budget_of("small"), (0, 2), {})
+    return table, source, lambda ask, of: plan(ask, of, terms), Gatherer(tmp_path, {}, {})
+
+
+def test_seeds_are_averaged_and_rows_compared_window_by_window(
+    memory: tuple[Table, Source, Callable[[Ask, Source], Planned], Gatherer],
+) -> None:
+    table, source, plan_of, gatherer = memory
+    metrics = ("success_rate", "mean_accuracy", "mean_iou", "macro_precision", "bitwise_iou")
+    # As published, 0 < 64 < 256 < 128; here 64 is below 0, and 256 and 128 cannot be told apart.
+    for row, values in zip(
+        table.rows, ([0.2, 0.3, 0.4], [0.1, 0.2, 0.3], [0.5, 0.6, 0.9], [0.6, 0.7, 0.6]), strict=True
+    ):
+        ask = table.ask(row, table.columns[0])
+        assert ask is not None
+        fake_run(gatherer.out, plan_of(ask, source), **{f"{name}__viterbi_paper": values for name in metrics})
+    [block] = build(table, (source,), plan_of, gatherer).blocks
+    found = block.cells[0][0].found
+    assert found is not None
+    assert found.value == pytest.approx(0.3 + 0.1)  # seeds 0 and 2 add 0 and 0.2
+    assert found.spread == pytest.approx(0.2 / np.sqrt(2))
+    assert found.seeds == (0, 2)
+    column, order = block.orders[0]
+    assert column.label == "SR"
+    assert (order.same, order.reversed, order.undecided) == (4, 1, 1)
+
+
+def test_one_seed_that_failed_leaves_the_others_and_a_reason(
+    memory: tuple[Table, Source, Callable[[Ask, Source], Planned], Gatherer],
+) -> None:
+    table, source, plan_of, gatherer = memory
+    ask = table.ask(table.rows[0], table.columns[0])
+    assert ask is not None
+    planned = plan_of(ask, source)
+    fake_run(gatherer.out, replace(planned, runs=planned.runs[:1]), **{"success_rate__viterbi_paper": [0.0, 0.0, 1.0]})
+    failed = Outcome(planned.runs[1].key, "failed", "ValueError: no")
+    found = replace(gatherer, outcomes={failed.key: failed}).find(replace(ask), planned, "")
+    assert (found.seeds, found.why) == ((0,), "seed 2: failed: ValueError: no")
+
+
+def test_a_run_is_named_by_configuration_data_and_code(
+    tabletop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = next(declared()["memory"].asks)
+    copy = tmp_path / "copy"
+    shutil.copytree(tabletop, copy)
+    terms = Terms(budget_of("small"), (0,), {})
+    [here], [there] = open_sources((tabletop,)), open_sources((copy,))
+
+    def key(source: Source, terms: Terms = terms) -> str:
+        return plan(ask, source, terms).runs[0].key
+
+    assert key(here) == key(there)
+    assert key(here) != key(here, replace(terms, settings={"optim.epochs": 3}))
+    assert key(here) != key(here, replace(terms, seeds=(1,)))
+    with (copy / "steps.csv").open("a") as file:
+        file.write("\n")
+    [changed] = open_sources((copy,))
+    assert key(here) != key(changed)
+    before = key(here)
+    monkeypatch.setattr("p3iv.experiments.runs.code_version", lambda: "another")
+    assert key(here) != before
+
+
+def test_the_code_version_knows_what_can_change_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("metrics/plans.py", "cli/app.py", "report/page.py", "experiments/measure.py", "experiments/pages.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("a = 1\n")
+    monkeypatch.setattr(versions, "PACKAGE", tmp_path)
+    version = versions.code_version.__wrapped__
+    before = version()
+    for name in ("cli/app.py", "report/page.py", "experiments/pages.py"):
+        (tmp_path / name).write_text("a = 2\n")
+    assert version() == before
+    for name in ("metrics/plans.py", "experiments/measure.py"):
+        (tmp_path / name).write_text("a = 2\n")
+        assert version() != before
+        before = version()
+
+
+def test_what_is_asked_for_is_checked_first(done: ReproduceRequest, tmp_path: Path) -> None:
+    for change, message in (
+        ({"names": ()}, "Name a table or figure"),
+        ({"budget": "large"}, "--budget large, but it is one of small, paper"),
+        ({"seeds": (1, 1)}, "none twice"),
+        ({"horizons": (3, 7)}, "--horizons 7, but the tables have 3, 4, 5, 6"),
+        ({"engine": "spark"}, "--engine spark"),
+        ({"address": "auto"}, "pass --engine ray"),
+        ({"settings": {"planner": "ddn"}}, "--set planner"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            replace(done, **change)
+    for folders, message in (
+        ((), "No data is given. Pass --data DIR"),
+        ((tmp_path,), r"lacks steps\.csv, features, language\.npz"),
+        (done.data * 2, "Two datasets are called"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            reproduce(replace(done, data=folders))
+
+
+def test_latex_is_escaped() -> None:
+    assert escape_latex("L_a + L_adv, 50 % of a_b & c ± 1") == r"$L_{a}$ + $L_{adv}$, 50 \% of a\_b \& c $\pm$ 1"
+
+
+def test_the_command_lists_and_says_what_is_wrong(p3iv: RunP3iv) -> None:
+    listed = p3iv("reproduce", "--list")
+    assert listed.returncode == 0
+    for name in (*declared(), "Table 15", "Figure 8", "a drawing"):
+        assert name in listed.stdout
+    entries = {entry["name"]: entry for entry in json.loads(p3iv("reproduce", "--list", "--json").stdout)}
+    assert entries["losses"]["published_on"] == ["CrossTask", "COIN", "NIV"]
+    assert entries["all"]["runs_per_seed"] == 51
+    assert "Pass --out OUT" in p3iv("reproduce", "losses").stderr
+    wrong = p3iv("reproduce", "table9", "--out", "out", "--data", "nowhere")
+    assert wrong.returncode == 1
+    assert "There is no table or figure 'table9'. There are: all, losses" in wrong.stderr
+    assert "nowhere lacks steps.csv" in p3iv("reproduce", "losses", "--out", "out", "--data", "nowhere").stderr
+
+
+@pytest.mark.slow
+def test_the_smallest_version_of_everything(p3iv: RunP3iv, tabletop: Path, tmp_path: Path) -> None:
+    command = ["reproduce", "all", "--data", tabletop, "--out", "out", "--jobs", "2", "--samples", "20"]
+    for name, value in TINY.items():
+        command += ["--set", f"{name}={value}"]
+    done = p3iv(*command)
+    assert done.returncode == 0, done.stderr
+    assert "run 51 of 51, 25 of 25 tables and figures complete" in done.stderr
+    for name, entry in declared().items():
+        if isinstance(entry, Table):
+            with (tmp_path / "out" / "tables" / f"{name}.csv").open() as file:
+                rows = [row for row in csv.DictReader(file) if row["data"] and row["metric"]]
+            assert rows
+            assert all(row["ours"] for row in rows), name
+    for name in ("diversity", "gallery-t3", "gallery-t6"):
+        assert (tmp_path / "out" / "figures" / f"{name}-tabletop-state-features.html").exists()
+        assert (tmp_path / "out" / "figures" / f"{name}-tabletop-state-features-1.svg").read_text().startswith("<svg")
+    again = p3iv(*command)
+    assert again.returncode == 0
+    assert "to be made" not in again.stderr
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_the_same_cells(done: ReproduceRequest, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    request = replace(done, names=("viterbi",), out=tmp_path / "out", engine="ray", jobs=1)
+    assert not reproduce(request).failures
+    assert cells(request, "viterbi") == cells(done, "viterbi")
