@@ -23,7 +23,7 @@ def demo_command(
     ),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the world and of the training.")] = 0,
 ) -> None:
-    """From raw video to a plan: film the tabletop world, encode it, train, evaluate, plan one example, write the report.
+    """From raw video to a plan: film the tabletop world, encode it, train, evaluate, plan an example, write the report.
 
     Every step is an ordinary command, printed before it runs; what an earlier demo wrote into DIR is replaced.
     """
