@@ -2,8 +2,8 @@
 
     p(a_1 .. a_T) = emission_1(a_1) * prod_t transition(a_{t-1}, a_t) * emission_t(a_t) / Z
 
-`best_paths` is Viterbi (section 3.5, supplement B), `best_plans` its n best, `draw` samples exactly, `log_normaliser` is
-log Z, `marginals` the probability of every action at every position. All in log space and float64, so that zero
+`best_paths` is Viterbi (section 3.5, supplement B), `best_plans` its n best, `draw` samples exactly, `log_normaliser`
+is log Z, `marginals` the probability of every action at every position. All in log space and float64, so that zero
 probabilities are minus infinity and nothing underflows; on the CPU, since some devices have no float64. A planner that
 is trained through its chain asks on its own device and in its own precision. Shapes: N windows, T positions, A actions.
 """
