@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.decoding import chain_of, decode, followed, followed_probability
+from p3iv.decoding import deciding_chain, decode, followed, followed_probability
 from p3iv.errors import PlanError
 from p3iv.plans import PlanDistribution, count_plans, distribution_of
 from p3iv.sampling import SampleSettings
@@ -68,7 +68,7 @@ class Planner:
         draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
         transitions = self.trained.transitions
         best = decode(draws, transitions)[followed(draws)]
-        probability = followed_probability(draws, best, chain_of(draws, transitions))
+        probability = followed_probability(draws, best, deciding_chain(draws, transitions))
         return distribution_of(
             count_plans(draws.plans(mode, transitions.row)),
             0,

@@ -20,7 +20,7 @@ from torch import Tensor
 from p3iv.atomic import whole_file
 from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
-from p3iv.interface import Learner, PlannerKind, Sampler
+from p3iv.interface import Learner, Merit, PlannerKind, Sampler
 from p3iv.metrics import PlanScores
 from p3iv.models import PlannerShape
 from p3iv.sampling import SampleSettings
@@ -42,6 +42,7 @@ class Progress:
     cpu_s: float
     best_epoch: int
     best: PlanScores | None  # on validation
+    merit: Merit = ()  # that made it the best
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
     """Refuse a checkpoint of another configuration, vocabulary or feature width, saying which."""
     may_change = {name: getattr(expected.config.optim, name) for name in CHANGEABLE}
     asked = replace(found.config, optim=replace(found.config.optim, **may_change))
-    for name in ("planner", "seed", "data", "model", "loss", "baseline", "optim"):
+    for name in ("planner", "seed", "data", "model", "loss", "baseline", "plus", "optim"):
         have, want = getattr(asked, name), getattr(expected.config, name)
         if have != want:
             raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
@@ -168,7 +169,9 @@ def _header_from(content: dict[str, Any]) -> Header:
     if content["format"] != FORMAT:
         raise ValueError(f"format {content['format']}, this program reads {FORMAT}")
     progress = dict(content["progress"])
-    progress["best"] = PlanScores(**progress["best"]) if progress["best"] else None
+    progress["best"] = best = PlanScores(**progress["best"]) if progress["best"] else None
+    # Older checkpoints name no merit: theirs was that of the plans to follow.
+    progress["merit"] = tuple(progress.get("merit", (best.success_rate, best.mean_accuracy) if best else ()))
     return Header(
         config=config_from(content["config"]),
         shape=PlannerShape(**content["shape"]),
