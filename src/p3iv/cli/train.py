@@ -28,7 +28,9 @@ def train_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
     planner: Annotated[str, typer.Option("--planner", help="Which planner; any other word lists them all.")] = "p3iv",
-    preset: Annotated[str, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic or tiny.")] = "p3iv",
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic, p3iv-plus or tiny.")
+    ] = None,
     horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
     window: Annotated[
         WindowKind, typer.Option("--window", help="Show the first planned action, or the one before it.")
@@ -98,11 +100,12 @@ def train_command(
         )
 
 
-def _configure(planner: str, preset: str, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
+def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
+    from p3iv.training.builders import kind_of  # noqa: PLC0415
 
     changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}
-    return override(preset_config(preset), changes | parse_settings(settings))
+    return override(preset_config(preset or kind_of(planner).preset), changes | parse_settings(settings))
 
 
 class EpochLine:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class CompareRequest:
 
     folder: Path  # of the dataset
     out: Path
-    base: Config  # all but planner, horizon and seed
+    bases: Mapping[str, Config]  # by planner: all settings but planner, horizon and seed
     planners: tuple[str, ...] = tuple(PLANNERS)
     horizons: tuple[int, ...] = (3, 4)
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -75,7 +75,9 @@ class CompareRequest:
             kind_of(planner)
 
     def config(self, cell: Cell) -> Config:
-        return override(self.base, {"planner": cell.planner, "seed": cell.seed, "data.horizon": cell.horizon})
+        return override(
+            self.bases[cell.planner], {"planner": cell.planner, "seed": cell.seed, "data.horizon": cell.horizon}
+        )
 
     @property
     def cells(self) -> list[Cell]:
