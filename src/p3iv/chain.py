@@ -59,9 +59,14 @@ class Chain:
         """Log Z of every window: (N,)."""
         return self._log_forward[:, -1].logsumexp(dim=1)
 
+    def log_messages(self) -> tuple[Tensor, Tensor]:
+        """Logs of the weight of all beginnings that end in an action and of all ends that follow: (N, T, A) each."""
+        return self._log_forward, _log_backward(self.log_emissions, self.log_transitions)
+
     def marginals(self) -> Tensor:
         """The probability of every action at every position: (N, T, A)."""
-        log_joint = self._log_forward + _log_backward(self.log_emissions, self.log_transitions)
+        begin, end = self.log_messages()
+        log_joint = begin + end
         return (log_joint - self.log_normaliser()[:, None, None]).exp()
 
     def log_probability(self, plans: Tensor, window: Tensor) -> Tensor:

@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from p3iv.config import PlusConfig
 from p3iv.errors import ConfigError
-from p3iv.interface import Batch
 from p3iv.observations import PlanningData
 from p3iv.plus.learner import PlusLearner, chain_scores
 from p3iv.plus.linear_path import LinearPath, fit_linear_path
 from p3iv.plus.network import P3IVPlus
 from p3iv.plus.planner import KIND
 from p3iv.training.loop import _shape_of
-from plus.conftest import quick
+from plus.conftest import batch, quick
 from test_chain import all_plans, log_weights
 
 
@@ -31,11 +29,6 @@ def learner(data: PlanningData, **changes: Any) -> PlusLearner:
     return PlusLearner(planner, data, config, sync=lambda _: None)
 
 
-def batch(data: PlanningData, rows: Tensor) -> Batch:
-    train = data.train
-    return Batch(train.start[rows], train.goal[rows], train.action_ids[rows], None, rows=rows)
-
-
 def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() -> None:
     generator = torch.Generator().manual_seed(5)
     emissions = torch.randn(6, 3, 4, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -44,7 +37,7 @@ def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() 
     ids, fold = torch.randint(4, (6, 3), generator=generator), torch.tensor([2, 0, 2, 0, 0, 2])  # none of fold 1
     plans = all_plans(4, 3)
 
-    found = chain_scores(emissions, beta * base, ids, fold)
+    found = chain_scores(emissions, base, beta, ids, fold)
     written = [log_weights(emissions, beta * base[fold[w]], w, plans) for w in range(6)]
     log_z = torch.stack([weights.logsumexp(dim=0) for weights in written])
     score = torch.stack([written[w][(plans == ids[w]).all(dim=1)][0] for w in range(6)])

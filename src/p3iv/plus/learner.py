@@ -72,9 +72,8 @@ class PlusLearner:
         out: PlusOutput = student(batch.start, batch.goal, scores)
         terms = self._chain_terms(out.emissions, batch.action_ids, self._fold[batch.rows])
         if self.config.loss.language and out.states is not None:
-            words, temperature = student.describe_steps(), self.config.loss.language_temperature
-            weight = self.config.loss.language
-            terms["language"] = weight * language_loss(out.states, words, batch.action_ids, temperature)
+            weight, temperature = self.config.loss.language, self.config.loss.language_temperature
+            terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
         if plus.ends:
             scored = out.emissions[:, [0, -1]] if out.end_scores is None else out.end_scores
             terms["ends"] = plus.ends * end_loss(scored, batch.action_ids, plus.label_smoothing)
@@ -84,7 +83,7 @@ class PlusLearner:
         plus = self.config.plus
         if not plus.chain:
             return {"action": action_loss(emissions, action_ids)}
-        log_z, score = chain_scores(emissions, self.student.transitions_of(self.fold_transitions), action_ids, fold)
+        log_z, score = chain_scores(emissions, self.fold_transitions, self.student.beta, action_ids, fold)
         terms = {"chain": (log_z - score).mean()}
         if plus.spread:
             terms["spread"] = plus.spread * (log_z / emissions.shape[1] - emissions.mean(dim=(1, 2))).mean()
@@ -95,8 +94,8 @@ class PlusLearner:
 
         The step is the optimiser's own count, so that a resumed run goes on where it was.
         """
-        state = self.optimizer.state
-        done = max((int(entry["step"]) for entry in state.values()), default=0)
+        taught = next(iter(self.optimizer.state.values()), None)
+        done = 0 if taught is None else int(taught["step"])
         warm_up = min(self.config.plus.warm_up, self.num_steps)
         if done < warm_up:
             return (done + 1) / warm_up
@@ -106,28 +105,49 @@ class PlusLearner:
     @torch.no_grad()
     def _average(self) -> None:
         keep = self.config.plus.average
-        for mean, new in zip(self.planner.parameters(), self.student.parameters(), strict=True):
-            mean.lerp_(new, 1 - keep)
+        torch._foreach_lerp_(list(self.planner.parameters()), list(self.student.parameters()), 1 - keep)
 
 
-def chain_scores(emissions: Tensor, log_transitions: Tensor, action_ids: Tensor, fold: Tensor) -> tuple[Tensor, Tensor]:
+def chain_scores(
+    emissions: Tensor, log_transitions: Tensor, beta: Tensor, action_ids: Tensor, fold: Tensor
+) -> tuple[Tensor, Tensor]:
     """Log Z and the score of the plan of every window, (B,) each; its log probability is the second minus the first.
+
+    The slope of log Z in beta is the expected sum of log transitions. It is computed once, without a graph: a gradient
+    for every entry of every fold's matrix, to be added up for one number, would cost more than all the rest of a step.
 
     Args:
         emissions: (B, T, A).
-        log_transitions: (folds, A, A).
+        log_transitions: (folds, A, A), of exponent 1.
+        beta: their exponent, ().
         action_ids: (B, T).
         fold: (B,), whose transitions a window has.
     """
+    fixed = beta.detach()
     log_z = emissions.new_empty(len(emissions))
-    score = emissions.gather(2, action_ids[:, :, None]).sum(dim=(1, 2))
-    for number, matrix in enumerate(log_transitions.unbind()):
+    expected = emissions.new_zeros(len(emissions))
+    for number in fold.unique().tolist():
         rows = (fold == number).nonzero()[:, 0].to(emissions.device)
-        if len(rows):
-            plans = action_ids[rows]
-            log_z = log_z.index_copy(0, rows, Chain(emissions[rows], matrix).log_normaliser())
-            score = score.index_add(0, rows, matrix[plans[:, :-1], plans[:, 1:]].sum(dim=1))
-    return log_z, score
+        own = log_transitions[number]
+        chain = Chain(emissions[rows], fixed * own)
+        log_z = log_z.index_copy(0, rows, chain.log_normaliser())
+        if beta.requires_grad:
+            expected[rows] = expected_transitions(chain, own)
+    steps = log_transitions[fold[:, None].to(action_ids.device), action_ids[:, :-1], action_ids[:, 1:]].sum(dim=1)
+    score = emissions.gather(2, action_ids[:, :, None]).sum(dim=(1, 2)) + beta * steps
+    return log_z + (beta - fixed) * expected, score
+
+
+@torch.no_grad()
+def expected_transitions(chain: Chain, values: Tensor) -> Tensor:
+    """The expected sum of values (A, A) of the transitions of a plan: (N,)."""
+    log_begin, log_end = chain.log_messages()  # (N, T, A) each
+    weighted = chain.log_transitions.exp() * values
+    log_z = chain.log_normaliser()[:, None, None]
+    begin = (log_begin[:, :-1] - log_begin[:, :-1].amax(dim=2, keepdim=True)).exp()
+    follow = log_end[:, 1:] + chain.log_emissions[:, 1:]
+    shift = log_begin[:, :-1].amax(dim=2, keepdim=True) - log_z
+    return ((begin @ weighted) * (follow + shift).exp()).sum(dim=(1, 2))
 
 
 def end_loss(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:

@@ -32,6 +32,7 @@ class PlusOutput:
     emissions: Tensor  # (B, T, A)
     states: Tensor | None  # (B, T, D), in the space of the projected step descriptions; None without the decoder
     end_scores: Tensor | None  # (B, 2, A): of the first and the last action, by the end heads; None without them
+    descriptions: Tensor  # (A, D): the projected step descriptions
 
 
 class P3IVPlus(nn.Module):
@@ -75,35 +76,32 @@ class P3IVPlus(nn.Module):
         """Score every action at every position; `linear_scores` (B, T, A) take the place of the linear path's own."""
         plus, emissions = self.config.plus, start.new_zeros(())
         states = ends = None
+        observed, descriptions = self.base.encode(start, goal), self.base.encode_target(self.language)
         if plus.linear:
             emissions = self.scale * (self.linear(start, goal) if linear_scores is None else linear_scores)
         if plus.decoder:
-            hidden = self.base.decode(self.base.tokens(start, goal), None)[:, 0]  # (B, T, D)
+            hidden = self.base.decode(self.base.tokens_of(observed), None)[:, 0]  # (B, T, D)
             emissions = emissions + self.gain * self.base.action_head(hidden)
             states = self.base.state_head(hidden)
         if plus.end_heads:
-            ends = self._score_ends(start, goal)
+            ends = self._score_ends(observed, descriptions)
             between = self.shape.horizon - 1  # positions after the first, and before the last
             emissions = emissions + functional.pad(ends[:, :1], (0, 0, 0, between))
             emissions = emissions + functional.pad(ends[:, 1:], (0, 0, between, 0))
-        return PlusOutput(emissions, states, ends)
+        return PlusOutput(emissions, states, ends, descriptions)
 
     def chain(self, start: Tensor, goal: Tensor) -> Chain:
         """The chain that decodes and draws, one per pair: on the CPU and in float64, as chains are."""
         emissions = self(start, goal).emissions / self.temperature
-        return Chain(emissions.cpu().double(), self.transitions_of(self.log_transitions).cpu().double())
+        return Chain(emissions.cpu().double(), (self.beta * self.log_transitions).cpu().double())
 
-    def transitions_of(self, log_transitions: Tensor) -> Tensor:
-        """Log transitions with the learned exponent: (..., A, A)."""
-        return self.log_beta.exp() * log_transitions
+    @property
+    def beta(self) -> Tensor:
+        """The exponent of the transitions: ()."""
+        return self.log_beta.exp()
 
-    def describe_steps(self) -> Tensor:
-        """The projected step descriptions: (A, D)."""
-        described: Tensor = self.base.encode_target(self.language)
-        return described
-
-    def _score_ends(self, start: Tensor, goal: Tensor) -> Tensor:
-        """What each of the two moments says by itself of the action that it shows: (B, 2, A)."""
-        seen = self.base.encode_observation(self.base.standardise(torch.stack((start, goal))))  # (2, B, D)
-        states = torch.stack([head(end) for head, end in zip(self.end_heads, seen, strict=True)], dim=1)
-        return self.end_gain * (states @ self.describe_steps().T)
+    def _score_ends(self, observed: Tensor, descriptions: Tensor) -> Tensor:
+        """What each of the two moments (B, 2, D) says by itself of the action that it shows: (B, 2, A)."""
+        states = [head(end) for head, end in zip(self.end_heads, observed.unbind(dim=1), strict=True)]
+        scores: Tensor = self.end_gain * (torch.stack(states, dim=1) @ descriptions.T)
+        return scores
