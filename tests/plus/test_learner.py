@@ -12,7 +12,7 @@ import torch
 from p3iv.config import PlusConfig
 from p3iv.errors import ConfigError
 from p3iv.observations import PlanningData
-from p3iv.plus.learner import PlusLearner, chain_scores
+from p3iv.plus.learner import Lessons, PlusLearner, chain_scores
 from p3iv.plus.linear_path import LinearPath, fit_linear_path
 from p3iv.plus.network import P3IVPlus
 from p3iv.plus.planner import KIND
@@ -26,7 +26,7 @@ def learner(data: PlanningData, **changes: Any) -> PlusLearner:
     config = quick(**changes)
     planner = P3IVPlus(_shape_of(data, config), config)
     planner.fit(data)
-    return PlusLearner(planner, data, config, sync=lambda _: None)
+    return PlusLearner(planner, Lessons.of(planner, data), config, sync=lambda _: None)
 
 
 def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() -> None:

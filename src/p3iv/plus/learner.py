@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -20,22 +21,36 @@ from p3iv.plus.backoff import fit_fold_transitions
 from p3iv.plus.network import P3IVPlus, PlusOutput
 
 
+@dataclass(frozen=True)
+class Lessons:
+    """What the training windows are taught with, which never saw their own videos."""
+
+    linear: Tensor | None  # (N, T, A): scores of the linear path; None where that is switched off
+    transitions: Tensor  # (folds, A, A): log transitions without the videos of each fold
+    fold: Tensor  # (N,)
+
+    @classmethod
+    def of(cls, planner: P3IVPlus, data: PlanningData) -> Lessons:
+        """Take the scores that fitting left with a planner, and count the transitions."""
+        linear, planner.held_out = planner.held_out, None
+        plus = planner.config.plus
+        return cls(linear, *fit_fold_transitions(data, plus.backoff, plus.folds))
+
+
 class PlusLearner:
     """A student that is taught, and the planner, which is the moving average of its weights."""
 
-    def __init__(self, planner: P3IVPlus, data: PlanningData, config: Config, *, sync: Sync) -> None:
+    def __init__(self, planner: P3IVPlus, lessons: Lessons, config: Config, *, sync: Sync) -> None:
         self.planner, self.config, self._sync = planner, config, sync
-        self._linear_scores, planner.held_out = planner.held_out, None
         self.student = copy.deepcopy(planner)
-        self.fold_transitions, self._fold = fit_fold_transitions(data, config.plus.backoff, config.plus.folds)
-        self.fold_transitions = self.fold_transitions.to(planner.scale)  # (folds, A, A)
+        self.lessons = replace(lessons, transitions=lessons.transitions.to(planner.scale))
         rate = config.optim.learning_rate
         fused = planner.scale.device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.AdamW(
             self.student.parameters(), lr=rate, eps=config.optim.epsilon, weight_decay=0.0, fused=fused
         )
         self.rates: Mapping[str, float] = {"optimizer": rate}
-        self.num_steps = config.optim.epochs * -(-len(data.train) // config.optim.batch_size)
+        self.num_steps = config.optim.epochs * -(-len(lessons.fold) // config.optim.batch_size)
         self._cast = torch.autocast(
             planner.scale.device.type, torch.bfloat16, enabled=config.optim.precision == "mixed"
         )
@@ -68,9 +83,9 @@ class PlusLearner:
         if batch.rows is None:
             raise AssertionError("the linear scores and the fold of a window are known by its row")
         plus, student = self.config.plus, self.student
-        scores = None if self._linear_scores is None else self._linear_scores[batch.rows].to(batch.start)
+        scores = None if self.lessons.linear is None else self.lessons.linear[batch.rows].to(batch.start)
         out: PlusOutput = student(batch.start, batch.goal, scores)
-        terms = self._chain_terms(out.emissions, batch.action_ids, self._fold[batch.rows])
+        terms = self._chain_terms(out.emissions, batch.action_ids, self.lessons.fold[batch.rows])
         if self.config.loss.language and out.states is not None:
             weight, temperature = self.config.loss.language, self.config.loss.language_temperature
             terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
@@ -83,7 +98,7 @@ class PlusLearner:
         plus = self.config.plus
         if not plus.chain:
             return {"action": action_loss(emissions, action_ids)}
-        log_z, score = chain_scores(emissions, self.fold_transitions, self.student.beta, action_ids, fold)
+        log_z, score = chain_scores(emissions, self.lessons.transitions, self.student.beta, action_ids, fold)
         terms = {"chain": (log_z - score).mean()}
         if plus.spread:
             terms["spread"] = plus.spread * (log_z / emissions.shape[1] - emissions.mean(dim=(1, 2))).mean()

@@ -11,7 +11,7 @@ from p3iv.interface import Merit, PlannerKind, Sync
 from p3iv.metrics import PlanScores, exact_divergences, references_of
 from p3iv.models import PlannerShape
 from p3iv.observations import PlanningData
-from p3iv.plus.learner import PlusLearner
+from p3iv.plus.learner import Lessons, PlusLearner
 from p3iv.plus.network import P3IVPlus
 from p3iv.plus.sampler import ChainSampler
 from p3iv.transitions import Transitions
@@ -24,7 +24,7 @@ def _fit(planner: P3IVPlus, data: PlanningData) -> None:
 
 
 def _teach(planner: P3IVPlus, data: PlanningData, config: Config, sync: Sync) -> PlusLearner:
-    return PlusLearner(planner, data, config, sync=sync)
+    return PlusLearner(planner, Lessons.of(planner, data), config, sync=sync)
 
 
 def _scores(planner: P3IVPlus, start: Tensor, goal: Tensor) -> Tensor:
