@@ -8,6 +8,7 @@ for steps, probability in distribution.top(3):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from p3iv.decoding import deciding_chain, decode, followed, followed_probability
 from p3iv.errors import PlanError
 from p3iv.plans import PlanDistribution, count_plans, distribution_of
 from p3iv.sampling import SampleSettings
-from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.training.device import choose_device
 
 
@@ -32,10 +33,11 @@ class Planner:
         self._sampler = lru_cache(maxsize=4)(trained.sampler)
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto") -> Planner:
-        """Load a run folder of `p3iv train`, or a checkpoint file."""
-        path = Path(path)
-        return cls(load_planner(path if path.is_file() else path / BEST, device=str(choose_device(device))))
+    def from_pretrained(cls, path: str | Path, *, device: str = "auto", ensemble: Sequence[str | Path] = ()) -> Planner:
+        """Load a run folder of `p3iv train`, or a checkpoint file; with others as an ensemble, one average of all."""
+        paths = [Path(one) for one in (path, *ensemble)]
+        files = [one if one.is_file() else one / BEST for one in paths]
+        return cls(load_ensemble(files, device=str(choose_device(device))))
 
     @property
     def horizon(self) -> int:

@@ -12,7 +12,7 @@ import torch
 from p3iv.chain import Chain
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.dataset import Dataset
-from p3iv.errors import ConfigError
+from p3iv.errors import CheckpointError, ConfigError
 from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.metrics import exact_divergences, references_of
 from p3iv.observations import PlanningData
@@ -81,6 +81,25 @@ def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
     assert plans.decoded_probability == pytest.approx(float(logs[4, 0].exp()), abs=1e-4)
     share = dict(zip(plans.plans, plans.probabilities, strict=True)).get(plans.decoded, 0.0)
     assert share == pytest.approx(plans.decoded_probability, abs=0.06)
+
+
+def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Path, data: PlanningData) -> None:
+    settings = SampleSettings(20)
+    alone, both = (evaluate(EvaluationRequest(run, settings=settings, ensemble=others)) for others in ((), (run,)))
+    assert (run / "evaluation_ensemble2.json").exists()
+    assert both.decoders["own"] == alone.decoders["own"]
+    assert both.distribution["exact_nll"].value == pytest.approx(alone.distribution["exact_nll"].value, abs=1e-6)
+    assert any("an ensemble" in note for note in both.notes)
+    start, goal = data.test.start[0], data.test.goal[0]
+    one, two = (Planner.from_pretrained(run, ensemble=others).plan(start, goal) for others in ((), (run, run)))
+    assert one.decoded == two.decoded
+    assert one.decoded_probability == pytest.approx(two.decoded_probability)
+
+
+def test_an_ensemble_over_two_horizons_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "other", quick(data__horizon=4, optim__epochs=1)))
+    with pytest.raises(CheckpointError, match=r"horizon=4, not 3.*no ensemble"):
+        evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
 
 
 def test_the_temperature_is_the_best_on_validation_and_part_of_the_checkpoint(

@@ -8,6 +8,7 @@ all that a save has to do: killed at any moment, the previous checkpoint still l
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from p3iv.atomic import whole_file
 from p3iv.config import Config, config_from
+from p3iv.ensemble import EnsembleSampler
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.interface import Learner, Merit, PlannerKind, Sampler
 from p3iv.metrics import PlanScores
@@ -65,14 +67,16 @@ class TrainedPlanner:
     planner: Any  # the module that its kind builds
     transitions: Transitions
     header: Header
+    others: tuple[TrainedPlanner, ...] = ()  # the rest of an ensemble
 
     @property
     def kind(self) -> PlannerKind[Any]:
         return kind_of(self.header.config.planner)
 
     def sampler(self, settings: SampleSettings) -> Sampler:
-        """What draws plans from it."""
-        return self.kind.sampler(self.planner, settings)
+        """What draws plans from it, or from the ensemble that it leads."""
+        own = self.kind.sampler(self.planner, settings)
+        return EnsembleSampler([own, *(other.sampler(settings) for other in self.others)]) if self.others else own
 
 
 def save_best(run: Path, trained: TrainedPlanner) -> None:
@@ -110,6 +114,22 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
         raise CheckpointError(f"{path} holds no transitions for its {size[0]} actions: it is no planner.")
     transitions = Transitions(matrices["row"], matrices["paper"], float(matrices["smoothing"]))
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
+
+
+def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlanner:
+    """The planners of one or several checkpoint files, as one.
+
+    Raises:
+        CheckpointError: where a member was not made for the same actions, horizon and features as the first.
+    """
+    first, *others = (load_planner(path, device=device) for path in paths)
+    for path, other in zip(paths[1:], others, strict=True):
+        if other.header.names != first.header.names:
+            raise CheckpointError(f"{path} was made for another vocabulary than {paths[0]}: they are no ensemble.")
+        if other.header.shape != first.header.shape:
+            difference = _difference(other.header.shape, first.header.shape)
+            raise CheckpointError(f"{path} was made for {difference}, as {paths[0]} was: they are no ensemble.")
+    return replace(first, others=tuple(others))
 
 
 def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
