@@ -66,6 +66,18 @@ class Planner:
             self._plan_one(*pair, SampleSettings(num_samples, seed), mode) for pair in zip(starts, goals, strict=True)
         ]
 
+    def best_plans(self, start: Any, goal: Any, number: int = 5) -> list[tuple[tuple[str, ...], float]]:
+        """The most probable plans of the chain that decodes, in words, each with its probability; best first.
+
+        Exact where a planner is a chain. Of others the chain is that of their averaged marginals, from 1500 samples.
+        """
+        if number < 1:
+            raise PlanError(f"{number} best plans, but ask for at least 1.")
+        draws = self._sampler(SampleSettings()).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
+        plans, logs = deciding_chain(draws, self.trained.transitions).best_plans(number)
+        found = zip(plans[0].tolist(), logs[0].exp().tolist(), strict=True)
+        return [(tuple(self.names[action] for action in plan), share) for plan, share in found if share > 0]
+
     def _plan_one(self, start: Any, goal: Any, settings: SampleSettings, mode: str) -> PlanDistribution:
         draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
         transitions = self.trained.transitions

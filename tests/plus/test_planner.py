@@ -83,6 +83,18 @@ def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
     assert share == pytest.approx(plans.decoded_probability, abs=0.06)
 
 
+def test_the_best_plans_have_the_probabilities_of_the_chain_best_first(
+    run: Path, chain: Chain, data: PlanningData
+) -> None:
+    found = Planner.from_pretrained(run).best_plans(data.test.start[4], data.test.goal[4], 7)
+    shares = [share for _, share in found]
+    assert len(found) == 7
+    assert shares == sorted(shares, reverse=True)
+    plans = torch.tensor([[data.names.index(step) for step in steps] for steps, _ in found])
+    expected = chain.log_probability(plans, torch.full((7,), 4)).exp()
+    assert shares == pytest.approx(expected.tolist(), rel=1e-3)
+
+
 def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Path, data: PlanningData) -> None:
     settings = SampleSettings(20)
     alone, both = (evaluate(EvaluationRequest(run, settings=settings, ensemble=others)) for others in ((), (run,)))
@@ -151,6 +163,12 @@ def test_a_planner_trained_on_permuted_plans_is_at_chance(data: PlanningData) ->
 def test_a_wrong_setting_is_named_with_its_value(setting: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         override(preset_config("p3iv-plus"), parse_settings([setting]))
+
+
+def test_supervision_by_pictures_is_refused(data: PlanningData) -> None:
+    config = quick(loss__supervision="visual")
+    with pytest.raises(ConfigError, match=r"loss\.supervision=visual, but planner=p3iv-plus learns from step texts"):
+        KIND.build(_shape_of(data, config), config)
 
 
 def test_something_must_score_the_actions() -> None:

@@ -66,9 +66,8 @@ class PlusLearner:
     def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:  # noqa: ARG002 - the interface
         """Update the student once, then the average; returns named terms."""
         self.student.train()
-        with self._cast:
-            terms = self._losses(batch)
-            total = torch.stack(list(terms.values())).sum()
+        terms = self._losses(batch)
+        total = torch.stack(list(terms.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
         (total * batch.share).backward()
         self._sync(self.student)
@@ -84,13 +83,15 @@ class PlusLearner:
             raise AssertionError("the linear scores and the fold of a window are known by its row")
         plus, student = self.config.plus, self.student
         scores = None if self.lessons.linear is None else self.lessons.linear[batch.rows].to(batch.start)
-        out: PlusOutput = student(batch.start, batch.goal, scores)
-        terms = self._chain_terms(out.emissions, batch.action_ids, self.lessons.fold[batch.rows])
+        with self._cast:  # of the network alone: a chain in half precision is none
+            out: PlusOutput = student(batch.start, batch.goal, scores)
+        emissions = out.emissions.to(batch.start)
+        terms = self._chain_terms(emissions, batch.action_ids, self.lessons.fold[batch.rows])
         if self.config.loss.language and out.states is not None:
             weight, temperature = self.config.loss.language, self.config.loss.language_temperature
             terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
         if plus.ends:
-            scored = out.emissions[:, [0, -1]] if out.end_scores is None else out.end_scores
+            scored = emissions[:, [0, -1]] if out.end_scores is None else out.end_scores
             terms["ends"] = plus.ends * end_loss(scored, batch.action_ids, plus.label_smoothing)
         return terms
 

@@ -44,6 +44,11 @@ class P3IVPlus(nn.Module):
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__()
+        if config.loss.supervision != "language":
+            raise ConfigError(
+                f"loss.supervision={config.loss.supervision}, but planner={config.planner} learns from step texts: "
+                f"leave it at language."
+            )
         self.shape, self.config = shape, config
         plus, width, positions = config.plus, config.model.width, torch.ones(shape.horizon, 1)
         self.base = P3IV(shape, config.model)
