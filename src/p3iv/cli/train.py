@@ -147,7 +147,15 @@ class EpochLine:
 
 def _short_terms(terms: Mapping[str, float]) -> str:
     """Loss terms, the critic's share of right verdicts on real and generated plans, and the diversity ratio."""
-    labels = {"action": "La", "language": "Ll", "state": "Ls", "adversarial": "adv", "diversity": "reg"}
+    labels = {
+        "chain": "chain",
+        "ends": "ends",
+        "action": "La",
+        "language": "Ll",
+        "state": "Ls",
+        "adversarial": "adv",
+        "diversity": "reg",
+    }
     parts = [f"{label} {terms[name]:.2f}" for name, label in labels.items() if name in terms]
     if "critic_real" in terms:
         parts.append(f"critic {100 * terms['critic_real']:.0f}/{100 * terms['critic_generated']:.0f}")
