@@ -120,9 +120,7 @@ class PlusConfig:
     backoff: float = 5.0  # pseudo-counts of co-occurrence in the transitions; 0: those of the other planners
     folds: int = 8  # a window is trained with transitions counted without its video's fold; 1: with all videos
     learned_beta: bool = True  # the exponent of the transitions
-    spread: float = (
-        0.6  # weight of the term that keeps emissions flat
-    )
+    spread: float = 0.6  # weight of the term that keeps emissions flat
     ends: float = 2.0  # weight of the cross-entropy of the first and the last action
     label_smoothing: float = 0.3  # of that cross-entropy
     warm_up: int = 50  # steps until the full learning rate, which then falls with a cosine
