@@ -4,8 +4,9 @@ usage: python benchmarks/planning.py [--windows 4504] [--repeats 5]
 
 `naive` is `torch.nn.TransformerDecoder` with the same weights on a batch of K, start, goal and memory expanded to K,
 all tokens through all layers. `floor` are the matrix products that the fast path itself needs: same shapes, operands
-allocated beforehand, one call each. The paper's sizes, random parameters, 105 actions, features of width 512. The
-split is drawn and scored as `p3iv evaluate` does it: every decoder, three kinds of samples, every metric and interval.
+allocated beforehand, one call each. `plus` is P3IV+, which runs its network once and draws from its chain. The paper's
+sizes, random parameters, 105 actions, features of width 512. The split is drawn and scored as `p3iv evaluate` does it:
+every decoder, three kinds of samples, every metric and interval.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from p3iv.config import ModelConfig
+from p3iv.config import ModelConfig, override, preset_config
 from p3iv.evaluation.tally import Tally
 from p3iv.metrics import bootstrap_means, draw_resamples
 from p3iv.models import P3IV, PlannerShape
+from p3iv.plus.network import P3IVPlus
+from p3iv.plus.sampler import ChainSampler
 from p3iv.sampling import BLOCK, MODES, PlanSampler, SampleSettings
 from p3iv.scoring import score_decoded, score_published
 from p3iv.transitions import Transitions
@@ -43,6 +46,12 @@ def cpu_ms(work: Callable[[], object], repeats: int) -> float:
 def make_planner(horizon: int) -> P3IV:
     torch.manual_seed(0)
     return P3IV(PlannerShape(horizon, NUM_ACTIONS, FEATURE_WIDTH, FEATURE_WIDTH), ModelConfig()).eval()
+
+
+def make_plus(horizon: int) -> P3IVPlus:
+    torch.manual_seed(0)
+    config = override(preset_config("p3iv-plus"), {"planner": "p3iv-plus", "data.horizon": horizon})
+    return P3IVPlus(PlannerShape(horizon, NUM_ACTIONS, FEATURE_WIDTH, FEATURE_WIDTH), config).eval()
 
 
 def torch_decoder(planner: P3IV) -> nn.TransformerDecoder:
@@ -116,16 +125,19 @@ def one_pair(horizon: int, repeats: int) -> dict[str, float]:
     planner = make_planner(horizon)
     start, goal = torch.randn(1, FEATURE_WIDTH), torch.randn(1, FEATURE_WIDTH)
     sampler, decoder = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), torch_decoder(planner)
+    plus = ChainSampler(make_plus(horizon), SampleSettings(NUM_SAMPLES))
     latents = torch.randn(NUM_SAMPLES, planner.config.noise_width)
     times = {
         "fast": cpu_ms(lambda: sampler.draw(start, goal), repeats),
+        "plus": cpu_ms(lambda: plus.draw(start, goal), repeats),
         "naive": cpu_ms(lambda: naive_logits(planner, decoder, start, goal, latents), 2),
         "floor": cpu_ms(floor_products(planner), repeats),
     }
     print(
         f"T={horizon}, one pair, {NUM_SAMPLES} plans: fast {times['fast']:.1f} ms, naive {times['naive']:.0f} ms, "
         f"floor {times['floor']:.1f} ms; naive / fast {times['naive'] / times['fast']:.1f}, "
-        f"fast / floor {times['fast'] / times['floor']:.2f}",
+        f"fast / floor {times['fast'] / times['floor']:.2f}; plus {times['plus']:.1f} ms, plus / fast "
+        f"{times['plus'] / times['fast']:.3f}",
         flush=True,
     )
     return times
@@ -175,6 +187,7 @@ def main() -> None:
         "t6_ms": six["fast"],
         "naive_over_fast_t3": three["naive"] / three["fast"],
         "t3_over_floor": three["fast"] / three["floor"],
+        "plus_over_fast_t3": three["plus"] / three["fast"],
         "metrics_over_sampling": split["metrics"] / split["sampling"],
     }
     print(json.dumps({name: round(value, 3) for name, value in found.items()}))

@@ -3,7 +3,8 @@
 usage: python benchmarks/training.py [--windows 10900] [--steps N]
 
 Random tensors of CrossTask's shape (105 actions, 512-d features, T = 3, batch 32) through the unchanged `p3iv` preset,
-one thread, process time. `full` has all losses, with S = 20 latents for every window; `la_ll` has L_a + L_l. The floor
+one thread, process time. `full` has all losses, with S = 20 latents for every window; `la_ll` has L_a + L_l; `plus` is
+P3IV+ with its own preset (batch 64), without the closed form before its first step. The floor
 replays every matrix product of a step, forward and backward, as a plain product of the same sizes. `--steps` measures
 fewer steps and scales up. Best of three measurements, because other programs only ever add to process time.
 """
@@ -24,6 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from p3iv.config import Config, override, preset_config
 from p3iv.interface import Batch
 from p3iv.models import P3IV, PlannerShape
+from p3iv.plus.learner import Lessons, PlusLearner
+from p3iv.plus.network import P3IVPlus
 from p3iv.training.learner import P3ivLearner
 
 NUM_ACTIONS, FEATURES, HORIZON = 105, 512, 3
@@ -80,6 +83,28 @@ def run_steps(learner: P3ivLearner, config: Config, num_steps: int) -> None:
         learner.train_step(batch, latents)
 
 
+def plus_seconds(num_windows: int, num_steps: int) -> float:
+    """CPU seconds of an epoch of P3IV+."""
+    config = override(preset_config("p3iv-plus"), {"planner": "p3iv-plus"})
+    torch.manual_seed(0)
+    planner = P3IVPlus(PlannerShape(HORIZON, NUM_ACTIONS, FEATURES, FEATURES), config)
+    lessons = Lessons(
+        torch.randn(num_windows, HORIZON, NUM_ACTIONS),
+        torch.rand(config.plus.folds, NUM_ACTIONS, NUM_ACTIONS).log_softmax(dim=2),
+        torch.randint(config.plus.folds, (num_windows,)),
+    )
+    learner, size = PlusLearner(planner, lessons, config, sync=lambda _: None), config.optim.batch_size
+    rows, ids = torch.arange(size), torch.randint(NUM_ACTIONS, (size, HORIZON))
+    batch = Batch(torch.randn(size, FEATURES), torch.randn(size, FEATURES), ids, None, rows=rows)
+
+    def run() -> None:
+        for _ in range(num_steps):
+            learner.train_step(batch, None)
+
+    run()
+    return process_seconds(run) / num_steps * num_windows / size
+
+
 def replay(products: Counter[Product]) -> Callable[[], None]:
     operands = {size: (torch.randn(size[:3]), torch.randn(size[0], *size[2:])) for size in products}
 
@@ -117,11 +142,14 @@ def main() -> None:
     num_steps = args.steps or round(per_epoch)
     plain_s, plain_floor_s = measure(plain, num_steps, per_epoch / num_steps)
     full_s, full_floor_s = measure(full, num_steps, per_epoch / num_steps)
+    plus_s = plus_seconds(args.windows, max(1, num_steps // 2))
+    print(f"P3IV+       {plus_s:6.2f} CPU s per epoch, {plus_s / plain_s:.2f} times L_a + L_l")
     print(f"L_a + L_l   {plain_s:6.2f} CPU s per epoch, its matrix products alone {plain_floor_s:6.2f}")
     print(f"all losses  {full_s:6.2f} CPU s per epoch, its matrix products alone {full_floor_s:6.2f}")
     result = {
         "full_cpu_s": round(full_s, 2),
         "la_ll_cpu_s": round(plain_s, 2),
+        "plus_over_la_ll": round(plus_s / plain_s, 2),
         "full_over_floor": round(full_s / full_floor_s, 2),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }

@@ -66,6 +66,59 @@ def test_every_answer_equals_brute_force(seed: int, horizon: int, num_actions: i
             torch.testing.assert_close(chain.marginals()[window, position, action], expected)
 
 
+@given(
+    seed=st.integers(0, 10_000),
+    horizon=st.integers(1, 4),
+    num_actions=st.integers(1, 4),
+    zeros=st.sampled_from([0, 0.4]),
+    number=st.integers(1, 9),
+)
+def test_the_best_plans_are_those_of_brute_force_in_order(
+    seed: int, horizon: int, num_actions: int, zeros: float, number: int
+) -> None:
+    emissions, transitions = random_weights(seed, horizon, num_actions, zeros)
+    chain, plans = Chain.of(emissions, transitions), all_plans(num_actions, horizon)
+    weights = weigh(emissions, transitions, plans)
+    found, logs = chain.best_plans(number)
+    assert found.shape == (3, number, horizon)
+    for window in range(3):
+        if not weights[window].any():
+            continue
+        shares = weights[window] / weights[window].sum()
+        most = shares.sort(descending=True).values[:number]
+        torch.testing.assert_close(logs[window, : len(most)].exp(), most)
+        assert (logs[window, len(most) :] == -torch.inf).all()
+        possible = found[window][logs[window] > -torch.inf]
+        assert len(possible.unique(dim=0)) == len(possible)
+        given_window = torch.full((len(possible),), window)
+        torch.testing.assert_close(chain.log_probability(possible, given_window), logs[window, : len(possible)])
+
+
+@given(seed=st.integers(0, 10_000), horizon=st.integers(2, 3), num_actions=st.integers(2, 4))
+def test_the_gradient_of_log_z_is_the_marginals_and_of_log_p_that_of_brute_force(
+    seed: int, horizon: int, num_actions: int
+) -> None:
+    weights = random_weights(seed, horizon, num_actions, zeros=0)
+    emissions, transitions = (part.clamp_min(1e-3).log().requires_grad_() for part in weights)
+    chain, plans = Chain(emissions, transitions), all_plans(num_actions, horizon)
+    (gradient,) = torch.autograd.grad(chain.log_normaliser().sum(), emissions, retain_graph=True)
+    torch.testing.assert_close(gradient, chain.marginals().detach())
+
+    chosen = plans[torch.arange(3) % len(plans)]
+    written = torch.stack([log_weights(emissions, transitions, w, plans) for w in range(3)]).log_softmax(dim=1)
+    expected = written[torch.arange(3), torch.arange(3) % len(plans)].sum()
+    found = chain.log_probability(chosen, torch.arange(3)).sum()
+    torch.testing.assert_close(found, expected)
+    gradients = (torch.autograd.grad(value, (emissions, transitions)) for value in (found, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def log_weights(log_emissions: Tensor, log_transitions: Tensor, window: int, plans: Tensor) -> Tensor:
+    """The definition with a graph: (A^T,)."""
+    steps = log_emissions[window, torch.arange(plans.shape[1]), plans].sum(dim=1)
+    return steps + log_transitions[plans[:, :-1], plans[:, 1:]].sum(dim=1)
+
+
 def test_draws_have_the_exact_distribution() -> None:
     """Pearson's chi-squared over all plans of positive probability; none of probability 0 is ever drawn."""
     emissions, transitions = random_weights(7, 3, 4, zeros=0.25)

@@ -1,11 +1,11 @@
-"""A chain of emissions and transitions, and the four questions that planners ask it.
+"""A chain of emissions and transitions, and the questions that planners ask it.
 
     p(a_1 .. a_T) = emission_1(a_1) * prod_t transition(a_{t-1}, a_t) * emission_t(a_t) / Z
 
-`best_paths` is Viterbi (section 3.5, supplement B), `draw` samples exactly, `log_normaliser` is log Z, `marginals` the
-probability of every action at every position. All in log space and float64, so that zero probabilities are minus
-infinity and nothing underflows; on the CPU, since some devices have no float64. Shapes: N windows, T positions, A
-actions.
+`best_paths` is Viterbi (section 3.5, supplement B), `best_plans` its n best, `draw` samples exactly, `log_normaliser`
+is log Z, `marginals` the probability of every action at every position. All in log space and float64, so that zero
+probabilities are minus infinity and nothing underflows; on the CPU, since some devices have no float64. A planner that
+is trained through its chain asks on its own device and in its own precision. Shapes: N windows, T positions, A actions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from p3iv.errors import PlanError
 
@@ -44,13 +45,28 @@ class Chain:
         parts = [_viterbi(part, into) for part in self.log_emissions.split(size)]
         return torch.cat([paths for paths, _ in parts]), torch.cat([scores for _, scores in parts])
 
+    def best_plans(self, number: int) -> tuple[Tensor, Tensor]:
+        """The n most probable plans of every window, best first (N, n, T), and log p of each (N, n); list Viterbi.
+
+        Where fewer plans are possible, the rest have a log p of minus infinity and mean nothing.
+        """
+        size = max(1, _MOST_ELEMENTS // (len(self.log_transitions) ** 2 * number))
+        parts = [_list_viterbi(part, self.log_transitions, number) for part in self.log_emissions.split(size)]
+        plans, scores = torch.cat([plans for plans, _ in parts]), torch.cat([scores for _, scores in parts])
+        return plans, scores - self.log_normaliser()[:, None]
+
     def log_normaliser(self) -> Tensor:
         """Log Z of every window: (N,)."""
         return self._log_forward[:, -1].logsumexp(dim=1)
 
+    def log_messages(self) -> tuple[Tensor, Tensor]:
+        """Logs of the weight of all beginnings that end in an action and of all ends that follow: (N, T, A) each."""
+        return self._log_forward, _log_backward(self.log_emissions, self.log_transitions)
+
     def marginals(self) -> Tensor:
         """The probability of every action at every position: (N, T, A)."""
-        log_joint = self._log_forward + _log_backward(self.log_emissions, self.log_transitions)
+        begin, end = self.log_messages()
+        log_joint = begin + end
         return (log_joint - self.log_normaliser()[:, None, None]).exp()
 
     def log_probability(self, plans: Tensor, window: Tensor) -> Tensor:
@@ -88,6 +104,34 @@ def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
     for where in reversed(came_from):
         path.append(where.gather(1, path[-1][:, None])[:, 0])
     return torch.stack(path[::-1], dim=1), final
+
+
+def _list_viterbi(log_emissions: Tensor, log_transitions: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Viterbi that keeps the n best beginnings into every action: (m, T, A) -> (m, n, T) and (m, n)."""
+    scores = log_emissions[:, 0, :, None]  # (m, A, k): the k best beginnings that end in an action
+    came_from = []
+    for emission in log_emissions.unbind(dim=1)[1:]:
+        into = scores[:, :, :, None] + log_transitions[:, None, :]  # (m, A from, k, A to)
+        scores, where = _largest(into.flatten(1, 2).transpose(1, 2), number)  # (m, A to, k)
+        scores = scores + emission[:, :, None]
+        came_from.append(where)
+    ranked, place = _largest(scores.flatten(1), number)  # (m, n)
+    window = torch.arange(len(log_emissions))[:, None]
+    path = []
+    for where in reversed(came_from):
+        kept = where.shape[2]
+        path.append(place // kept)
+        place = where[window, place // kept, place % kept]  # (action, rank) one position earlier, as one number
+    path.append(place)
+    plans = torch.stack(path[::-1], dim=2)  # (m, n, T)
+    missing = number - plans.shape[1]
+    return functional.pad(plans, (0, 0, 0, missing)), functional.pad(ranked, (0, missing), value=-torch.inf)
+
+
+def _largest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """The n largest of the last axis, or all where there are fewer, and where they stand."""
+    found = values.topk(min(number, values.shape[-1]), dim=-1)
+    return found.values, found.indices
 
 
 def _log_forward(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:

@@ -108,6 +108,40 @@ class BaselineConfig:
 
 
 @dataclass(frozen=True)
+class PlusConfig:
+    """The pieces of P3IV+, each a switch: what feeds its chain, how the chain is trained, and what is chosen after."""
+
+    linear: bool = True  # the ridge regression from [start; goal] to the actions
+    neighbours: bool = True  # its first and last positions also learn from pairs of neighbouring horizons
+    held_out: bool = True  # in training, its scores are those without a window's own video
+    decoder: bool = True  # the paper's decoder
+    end_heads: bool = True  # what start and goal alone say of the first and the last action
+    scale: float = 18.0  # of the linear scores, where learning starts
+    gain: float = 0.5  # of the learned scores, where learning starts
+    chain: bool = True  # train through the chain that decodes; off: every position by itself
+    backoff: float = 5.0  # pseudo-counts of co-occurrence in the transitions; 0: those of the other planners
+    folds: int = 8  # a window is trained with transitions counted without its video's fold; 1: with all videos
+    learned_beta: bool = True  # the exponent of the transitions
+    spread: float = 0.6  # weight of the term that keeps emissions flat
+    ends: float = 2.0  # weight of the cross-entropy of the first and the last action
+    label_smoothing: float = 0.3  # of that cross-entropy
+    warm_up: int = 50  # steps until the full learning rate, which then falls with a cosine
+    longest_step: float = 5.0  # the norm that gradients are cut to
+    average: float = 0.98  # of the moving average of the weights; 0: the weights themselves
+    calibrated: bool = True  # the temperature of the emissions is chosen on validation windows
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "gain", "backoff", "spread", "ends"):
+            _require(0 <= getattr(self, name) < math.inf, self, name, "a finite number from 0")
+        _require(self.folds >= 1, self, "folds", "at least 1")
+        _require(self.warm_up >= 0, self, "warm_up", "0 or more")
+        _require(self.longest_step > 0, self, "longest_step", "above 0")
+        for name in ("label_smoothing", "average"):
+            _require(0 <= getattr(self, name) < 1, self, name, "from 0 to below 1")
+        _require(self.linear or self.decoder, self, "linear", "true, or decoder true: something must score the actions")
+
+
+@dataclass(frozen=True)
 class CurationSettings:
     """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
 
@@ -157,6 +191,7 @@ class Config:
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
+    plus: PlusConfig = field(default_factory=PlusConfig)
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2**63 - 1")
@@ -177,6 +212,7 @@ _DETERMINISTIC = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversi
 PRESETS: dict[str, dict[str, Any]] = {
     "p3iv": {},
     "p3iv-deterministic": _DETERMINISTIC,
+    "p3iv-plus": _DETERMINISTIC | {"optim.epochs": 12, "optim.batch_size": 64},
     "tiny": {
         "model.width": 64,
         "model.feed_forward": 128,
@@ -252,13 +288,13 @@ def _checked(value: Any, hint: Any, path: str) -> Any:
     expected = float if hint == float | None else hint
     if expected is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if not isinstance(value, expected) or isinstance(value, bool):
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
         raise ConfigError(f"{path}={value!r}, but it must be {_kind_name(hint)}.")
     return value
 
 
 def _kind_name(hint: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text"}
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     return names.get(hint, "a number or null")
 
 

@@ -22,6 +22,7 @@ from p3iv.splits import (
 from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, listed
 
 Sequences = tuple[tuple[int, ...], ...]
+_Stretch = tuple[str, list[int]]  # a video, and actions that follow one another in it
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class WindowSets:
     notes: tuple[str, ...] = ()
     train_sequences: Sequences = ()  # the actions of whole training videos, also of those too short for a window
     val_sequences: Sequences = ()
+    train_sequence_videos: tuple[str, ...] = ()  # the video of every training sequence
 
     def side(self, name: Side) -> tuple[Window, ...]:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
@@ -46,15 +48,23 @@ def curate(
     windows = cut_windows(videos, vocabulary, settings)
     if settings.split == "window":
         sets = _split_windows(windows, settings.split_seed, TEST_SHARE[settings.protocol])
-        return replace(sets, train_sequences=_covered(sets.train), val_sequences=_covered(sets.val))
+        covered, val_covered = _covered(sets.train), _covered(sets.val)
+        return replace(
+            sets,
+            train_sequences=_ids_of(covered),
+            val_sequences=_ids_of(val_covered),
+            train_sequence_videos=_videos_of(covered),
+        )
     split, notes = choose_split([video.id for video in videos], settings, release_split=release_split)
+    sequences = _sequences(videos, vocabulary, split.train)
     return WindowSets(
         train=_of_videos(windows, split.train),
         val=_of_videos(windows, split.val),
         test=_of_videos(windows, split.test),
         notes=notes,
-        train_sequences=_sequences(videos, vocabulary, split.train),
-        val_sequences=_sequences(videos, vocabulary, split.val),
+        train_sequences=_ids_of(sequences),
+        val_sequences=_ids_of(_sequences(videos, vocabulary, split.val)),
+        train_sequence_videos=_videos_of(sequences),
     )
 
 
@@ -158,23 +168,31 @@ def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead:
     ]
 
 
-def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> Sequences:
+def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> list[_Stretch]:
     chosen = set(wanted)
-    return tuple(tuple(vocabulary.id_of[s.action] for s in video.steps) for video in videos if video.id in chosen)
+    return [(video.id, [vocabulary.id_of[s.action] for s in video.steps]) for video in videos if video.id in chosen]
 
 
-def _covered(windows: Sequence[Window]) -> Sequences:
+def _covered(windows: Sequence[Window]) -> list[_Stretch]:
     """The stretches of videos that windows cover: what a split by window may know of a video."""
-    stretches: list[list[int]] = []
+    stretches: list[_Stretch] = []
     video, end = "", 0  # of the last stretch
     for window in sorted(windows, key=lambda w: (w.video, w.first_step)):
         ids = list(window.action_ids)
         if window.video == video and window.first_step < end:
-            stretches[-1] += ids[end - window.first_step :]
+            stretches[-1][1].extend(ids[end - window.first_step :])
         else:
-            stretches.append(ids)
+            stretches.append((window.video, ids))
         video, end = window.video, window.first_step + len(ids)
-    return tuple(map(tuple, stretches))
+    return stretches
+
+
+def _ids_of(stretches: Sequence[_Stretch]) -> Sequences:
+    return tuple(tuple(ids) for _, ids in stretches)
+
+
+def _videos_of(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
+    return tuple(video for video, _ in stretches)
 
 
 def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window, ...]:

@@ -34,6 +34,11 @@ def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", ki
     return Chain.of(weights[emissions](), transitions.kind(kind))
 
 
+def deciding_chain(draws: Draws, transitions: Transitions) -> Chain:
+    """The chain that says how probable a plan is: the planner's own, or the default of this project."""
+    return chain_of(draws, transitions) if draws.chain is None else draws.chain
+
+
 def decode(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:
     """Every decoder's plans, (N, T) each; the one to follow is that of `followed`."""
     plans = {name: chain_of(draws, transitions, *kinds).best_paths()[0] for name, kinds in VITERBI.items()}
@@ -49,9 +54,9 @@ def followed(draws: Draws) -> str:
 def followed_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
     """The probability of the plans to follow, (N,): under the chain that decoded them, or their share of the draws.
 
-    A planner that chooses its plan itself knows no chain, so the share of its samples that are that plan is what it
-    says of it.
+    A planner that chooses its plan itself, and not by a chain, knows no probabilities, so the share of its samples
+    that are that plan is what it says of it.
     """
-    if draws.best is None:
+    if draws.best is None or draws.chain is not None:
         return chain.log_probability(plans, torch.arange(len(plans))).exp()
     return (draws.categorical == plans[:, None]).all(dim=2).double().mean(dim=1)

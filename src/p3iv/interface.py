@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from p3iv.config import Config
+from p3iv.metrics import PlanScores
 from p3iv.models import PlannerShape
 from p3iv.observations import PlanningData
 from p3iv.sampling import Draws, SampleSettings
@@ -23,6 +24,7 @@ from p3iv.transitions import Transitions
 
 Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in one
 Module = TypeVar("Module", bound=nn.Module)
+Merit = tuple[float, ...]  # of two epochs, the one with the larger is kept
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Batch:
     noise: Tensor | None  # (B, Z), one latent per window; None where the planner has no noise
     steps: Tensor | None = None  # (B, T, F): what is seen as each step starts, strong supervision only
     share: float = 1.0  # of this process's windows in the global batch, times the number of processes
+    rows: Tensor | None = None  # (B,): which of the training windows these are
 
 
 class Learner(Protocol):
@@ -63,6 +66,11 @@ class Sampler(Protocol):
         """Draw for pairs of observations (N, F)."""
 
 
+def success_first(planner: nn.Module, data: PlanningData, val: PlanScores) -> Merit:  # noqa: ARG001 - the interface
+    """The merit of an epoch by its plans to follow: success rate, then accuracy."""
+    return val.success_rate, val.mean_accuracy
+
+
 @dataclass(frozen=True)
 class PlannerKind(Generic[Module]):
     """One kind of planner, as a row of functions."""
@@ -75,3 +83,6 @@ class PlannerKind(Generic[Module]):
     predict: Callable[[Module, Transitions, Tensor, Tensor], Tensor]  # the plans to follow, (B, T): for validation
     describe: Callable[[Config], str]  # a line for the model card
     is_visual: Callable[[Config], bool] = lambda _: False  # whether it learns from what is seen at every step
+    settle: Callable[[Module, PlanningData], None] = lambda *_: None  # what it chooses on validation after an epoch
+    merit: Callable[[Module, PlanningData, PlanScores], Merit] = success_first  # of an epoch, on validation
+    preset: str = "p3iv"  # whose settings it is trained with unless told otherwise

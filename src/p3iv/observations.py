@@ -55,6 +55,7 @@ class PlanningData:
     test: WindowTensors
     train_sequences: Sequences  # the actions of whole training videos
     val_sequences: Sequences
+    train_sequence_videos: tuple[str, ...]  # the video of every training sequence
     notes: tuple[str, ...]
     fingerprint: str  # of features, language and windows: two data of one fingerprint train the same planner
 
@@ -97,6 +98,7 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
         language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
         train_sequences=sets.train_sequences,
         val_sequences=sets.val_sequences,
+        train_sequence_videos=sets.train_sequence_videos,
         notes=tuple(notes),
         fingerprint=_fingerprint(dataset, usable),
         **{side: reader.tensors(usable[side], with_steps=with_steps and side == "train") for side in SIDES},

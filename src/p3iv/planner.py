@@ -8,6 +8,7 @@ for steps, probability in distribution.top(3):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.decoding import chain_of, decode, followed, followed_probability
+from p3iv.decoding import deciding_chain, decode, followed, followed_probability
 from p3iv.errors import PlanError
 from p3iv.plans import PlanDistribution, count_plans, distribution_of
 from p3iv.sampling import SampleSettings
-from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.training.device import choose_device
 
 
@@ -32,10 +33,11 @@ class Planner:
         self._sampler = lru_cache(maxsize=4)(trained.sampler)
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto") -> Planner:
-        """Load a run folder of `p3iv train`, or a checkpoint file."""
-        path = Path(path)
-        return cls(load_planner(path if path.is_file() else path / BEST, device=str(choose_device(device))))
+    def from_pretrained(cls, path: str | Path, *, device: str = "auto", ensemble: Sequence[str | Path] = ()) -> Planner:
+        """Load a run folder of `p3iv train`, or a checkpoint file; with others as an ensemble, one average of all."""
+        paths = [Path(one) for one in (path, *ensemble)]
+        files = [one if one.is_file() else one / BEST for one in paths]
+        return cls(load_ensemble(files, device=str(choose_device(device))))
 
     @property
     def horizon(self) -> int:
@@ -64,11 +66,23 @@ class Planner:
             self._plan_one(*pair, SampleSettings(num_samples, seed), mode) for pair in zip(starts, goals, strict=True)
         ]
 
+    def best_plans(self, start: Any, goal: Any, number: int = 5) -> list[tuple[tuple[str, ...], float]]:
+        """The most probable plans of the chain that decodes, in words, each with its probability; best first.
+
+        Exact where a planner is a chain. Of others the chain is that of their averaged marginals, from 1500 samples.
+        """
+        if number < 1:
+            raise PlanError(f"{number} best plans, but ask for at least 1.")
+        draws = self._sampler(SampleSettings()).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
+        plans, logs = deciding_chain(draws, self.trained.transitions).best_plans(number)
+        found = zip(plans[0].tolist(), logs[0].exp().tolist(), strict=True)
+        return [(tuple(self.names[action] for action in plan), share) for plan, share in found if share > 0]
+
     def _plan_one(self, start: Any, goal: Any, settings: SampleSettings, mode: str) -> PlanDistribution:
         draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
         transitions = self.trained.transitions
         best = decode(draws, transitions)[followed(draws)]
-        probability = followed_probability(draws, best, chain_of(draws, transitions))
+        probability = followed_probability(draws, best, deciding_chain(draws, transitions))
         return distribution_of(
             count_plans(draws.plans(mode, transitions.row)),
             0,

@@ -58,6 +58,7 @@ class Draws:
     categorical: Tensor  # (N, K, T): actions drawn from each latent's softmax
     chain_uniforms: Tensor  # (K, T): what exact draws from a chain are made of
     best: Tensor | None = None  # (N, T): the plan to follow, of planners that choose it themselves
+    chain: Chain | None = None  # of planners that are one: all their plans are its draws
 
     @property
     def frequencies(self) -> Tensor:
@@ -68,8 +69,8 @@ class Draws:
         return counts.scatter_add_(2, self.argmax.transpose(1, 2), ones) / samples
 
     def plans(self, mode: str, transitions: Tensor) -> Tensor:
-        """The K plans of every pair in one of MODES, (N, K, T); `chain` draws from the marginals and transitions."""
-        if mode == "chain":
+        """The K plans of every pair in one of MODES, (N, K, T); `chain` draws from marginals and transitions."""
+        if mode == "chain" and self.chain is None:
             return Chain.of(self.marginals, transitions).draw(self.chain_uniforms)
         if mode not in MODES:
             raise ConfigError(f"mode={mode!r}, but it is one of {', '.join(MODES)}.")

@@ -33,7 +33,7 @@ def test_every_planner_trains_evaluates_and_plans(
 ) -> None:
     run = tmp_path / "run"
     result = train(TrainRequest(dataset, run, quick(name)))
-    assert result.epochs == (2 if name == "p3iv" or name in LEARNED else 1)
+    assert result.epochs == (2 if name in ("p3iv", "p3iv-plus", *LEARNED) else 1)
     found = evaluate(EvaluationRequest(run, settings=SampleSettings(20)))
     assert (found.planner, found.decoder) == (name, "viterbi" if name == "p3iv" else "own")
     line = json.loads((run / "predictions.jsonl").read_text().splitlines()[0])
@@ -69,7 +69,7 @@ def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name
 
 
 def test_an_unknown_planner_is_refused_with_those_there_are(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"planner='pdpp', but it must be one of p3iv, random, .*ext-gail"):
+    with pytest.raises(ConfigError, match=r"planner='pdpp', but it must be one of p3iv, p3iv-plus, random, .*ext-gail"):
         train(TrainRequest(dataset, tmp_path / "run", replace(quick("p3iv"), planner="pdpp")))
     assert not (tmp_path / "run").exists()
 
@@ -83,7 +83,7 @@ def stop_after_one(report: EpochReport) -> None:
         raise Stop
 
 
-@pytest.mark.parametrize("name", ["ext-gail", "upn"])
+@pytest.mark.parametrize("name", ["ext-gail", "upn", "p3iv-plus"])
 def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     name: str, dataset: Dataset, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from p3iv.errors import ConfigError
 from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.experiments import Cell, CompareRequest, compare
 from p3iv.sampling import SampleSettings
+from p3iv.training.builders import PLANNERS
 
 SMALL = {"optim.epochs": 2, "data.split": "release", "model.width": 32}
 
@@ -24,7 +25,7 @@ def request_(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> Compar
     return CompareRequest(
         folder=tabletop,
         out=tmp_path_factory.mktemp("compared") / "out",
-        base=override(preset_config("tiny"), SMALL),
+        bases={name: override(preset_config("tiny"), SMALL) for name in PLANNERS},
         planners=("random", "graph", "ddn"),
         horizons=(3,),
         seeds=(0, 1),
@@ -81,7 +82,7 @@ def test_a_comparison_goes_on_where_it_stopped_and_skips_what_is_done(request_: 
 def test_a_run_made_with_other_settings_is_not_mixed_in(request_: CompareRequest) -> None:
     compare(request_)
     with pytest.raises(ConfigError, match=r"optim\.epochs 2, not 5.*another --out"):
-        compare(replace(request_, base=override(request_.base, {"optim.epochs": 5})))
+        compare(replace(request_, bases={n: override(base, {"optim.epochs": 5}) for n, base in request_.bases.items()}))
     with pytest.raises(ConfigError, match=r"samples\.num_samples 20, not 30"):
         compare(replace(request_, settings=SampleSettings(30)))
 

@@ -27,7 +27,9 @@ def compare_command(
     planners: Annotated[str, typer.Option("--planners", help="all, or names between commas.")] = "all",
     horizons: Annotated[str, typer.Option("--horizons", help="Numbers between commas.")] = "3,4",
     seeds: Annotated[str, typer.Option("--seeds", help="Numbers between commas.")] = "0,1,2",
-    preset: Annotated[str, typer.Option("--preset", help="p3iv, p3iv-deterministic or tiny.")] = "p3iv",
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="Of all planners; unless given, each is trained with its own.")
+    ] = None,
     split: Annotated[str, typer.Option("--split", help="video, release, window, or a split file.")] = "video",
     samples: Annotated[int, typer.Option("--samples", help="K, plans drawn per window.")] = 1500,
     settings: Annotated[
@@ -46,15 +48,18 @@ def compare_command(
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415
     from p3iv.experiments import CompareRequest, compare  # noqa: PLC0415
     from p3iv.sampling import SampleSettings  # noqa: PLC0415
-    from p3iv.training.builders import PLANNERS  # noqa: PLC0415
+    from p3iv.training.builders import PLANNERS, kind_of  # noqa: PLC0415
 
     torch.set_num_threads(threads)
     line = EpochLine()
+    chosen = tuple(PLANNERS) if planners == "all" else tuple(listed(planners))
+    changes = {"data.split": split, **parse_settings(settings or [])}
+    presets = {name: preset or kind_of(name).preset for name in chosen}
     request = CompareRequest(
         folder=folder,
         out=target,
-        base=override(preset_config(preset), {"data.split": split, **parse_settings(settings or [])}),
-        planners=tuple(PLANNERS) if planners == "all" else tuple(listed(planners)),
+        bases={name: override(preset_config(own), changes) for name, own in presets.items()},
+        planners=chosen,
         horizons=listed_numbers("--horizons", horizons),
         seeds=listed_numbers("--seeds", seeds),
         settings=SampleSettings(samples),

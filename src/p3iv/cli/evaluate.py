@@ -36,6 +36,10 @@ def evaluate_command(
     dropout: Annotated[
         float, typer.Option("--dropout", metavar="P", help="Dropout at inference in place of latents.")
     ] = 0.0,
+    ensemble: Annotated[
+        list[Path] | None,
+        typer.Option("--ensemble", metavar="RUN", help="Average with this run too; may be given several times."),
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -61,6 +65,7 @@ def evaluate_command(
                 settings=settings,
                 mode=mode.value,
                 device=device,
+                ensemble=tuple(ensemble or ()),
                 on_progress=show,
                 on_note=lambda note: err.print(f"note: {note}", markup=False),
             )
@@ -68,7 +73,7 @@ def evaluate_command(
     if as_json:
         print_json(found.to_dict())
     else:
-        show_evaluation(found, *evaluation_files(run, split.value, settings)[:2])
+        show_evaluation(found, *evaluation_files(run, split.value, settings, len(ensemble or ()))[:2])
 
 
 def show_evaluation(found: Evaluation, results: Path, predictions: Path) -> None:

@@ -32,6 +32,10 @@ def plan_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed draws the same plans.")] = 0,
     mode: Annotated[ModeName, typer.Option("--mode", help="How the plans are drawn.")] = ModeName.argmax,
     top: Annotated[int, typer.Option("--top", min=1, help="How many plans to print.")] = 5,
+    ensemble: Annotated[
+        list[Path] | None,
+        typer.Option("--ensemble", metavar="RUN", help="Average with this run too; may be given several times."),
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
     svg: Annotated[
@@ -48,7 +52,7 @@ def plan_command(
     from p3iv.training.run_folder import dataset_of  # noqa: PLC0415
 
     torch.set_num_threads(threads)
-    planner = Planner.from_pretrained(run, device=device)
+    planner = Planner.from_pretrained(run, device=device, ensemble=ensemble or ())
     dataset = dataset_of(run, data) if needs_dataset(start) or needs_dataset(goal) else None
     header = planner.trained.header
     reader = MomentReader(header.encoder, header.config.data.observation, dataset)

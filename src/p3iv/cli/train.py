@@ -28,7 +28,9 @@ def train_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
     planner: Annotated[str, typer.Option("--planner", help="Which planner; any other word lists them all.")] = "p3iv",
-    preset: Annotated[str, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic or tiny.")] = "p3iv",
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic, p3iv-plus or tiny.")
+    ] = None,
     horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
     window: Annotated[
         WindowKind, typer.Option("--window", help="Show the first planned action, or the one before it.")
@@ -98,11 +100,12 @@ def train_command(
         )
 
 
-def _configure(planner: str, preset: str, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
+def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
+    from p3iv.training.builders import kind_of  # noqa: PLC0415
 
     changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}
-    return override(preset_config(preset), changes | parse_settings(settings))
+    return override(preset_config(preset or kind_of(planner).preset), changes | parse_settings(settings))
 
 
 class EpochLine:
@@ -144,7 +147,15 @@ class EpochLine:
 
 def _short_terms(terms: Mapping[str, float]) -> str:
     """Loss terms, the critic's share of right verdicts on real and generated plans, and the diversity ratio."""
-    labels = {"action": "La", "language": "Ll", "state": "Ls", "adversarial": "adv", "diversity": "reg"}
+    labels = {
+        "chain": "chain",
+        "ends": "ends",
+        "action": "La",
+        "language": "Ll",
+        "state": "Ls",
+        "adversarial": "adv",
+        "diversity": "reg",
+    }
     parts = [f"{label} {terms[name]:.2f}" for name, label in labels.items() if name in terms]
     if "critic_real" in terms:
         parts.append(f"critic {100 * terms['critic_real']:.0f}/{100 * terms['critic_generated']:.0f}")

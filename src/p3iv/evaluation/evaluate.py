@@ -31,10 +31,10 @@ from p3iv.metrics import (
 from p3iv.observations import PlanningData, WindowTensors, load_planning_data
 from p3iv.sampling import MODES, SampleSettings
 from p3iv.scoring import plan_values, score_decoded, score_published
-from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.training.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.training.device import choose_device
 from p3iv.training.run_folder import dataset_of
-from p3iv.types import Side
+from p3iv.types import Side, listed
 
 CHUNK = 64  # windows at a time with 1500 samples each, fewer with more
 
@@ -49,6 +49,7 @@ class EvaluationRequest:
     settings: SampleSettings = field(default_factory=SampleSettings)
     mode: str = "argmax"
     device: str = "auto"
+    ensemble: tuple[Path, ...] = ()  # further runs, whose probabilities are averaged with those of `run`
     on_progress: Callable[[int, int], None] = lambda *_: None
     on_note: Callable[[str], None] = lambda _: None
 
@@ -57,15 +58,16 @@ class EvaluationRequest:
             raise ConfigError(f"--mode {self.mode}, but it is one of {', '.join(MODES)}.")
 
 
-def evaluation_files(run: Path, split: Side, settings: SampleSettings) -> tuple[Path, Path, Path]:
+def evaluation_files(run: Path, split: Side, settings: SampleSettings, num_others: int = 0) -> tuple[Path, Path, Path]:
     """Where the results, the predictions and the names of the actions stand.
 
-    Another side than test, and the naive alternatives to latents, have files of their own: `evaluation.json` is always
-    of the planner itself, on test.
+    Another side than test, the naive alternatives to latents, and an ensemble with other runs have files of their own:
+    `evaluation.json` is always of the planner itself, on test.
     """
     parts: list[str] = [split] if split != "test" else []
     parts += [f"noise{settings.input_noise:g}"] if settings.input_noise else []
     parts += [f"dropout{settings.dropout:g}"] if settings.dropout else []
+    parts += [f"ensemble{1 + num_others}"] if num_others else []
     suffix = "".join(f"_{part}" for part in parts)
     return run / f"evaluation{suffix}.json", run / f"predictions{suffix}.jsonl", run / "actions.json"
 
@@ -73,16 +75,18 @@ def evaluation_files(run: Path, split: Side, settings: SampleSettings) -> tuple[
 def evaluate(request: EvaluationRequest) -> Evaluation:
     """Evaluate the best planner of a run and write what was found beside it."""
     device = choose_device(request.device)
-    trained = load_planner(request.run / BEST, device=str(device))
+    trained = load_ensemble([run / BEST for run in (request.run, *request.ensemble)], device=str(device))
     dataset = dataset_of(request.run, request.data)
     data = load_planning_data(dataset, trained.header.config.data)
-    notes = (*data.notes, *_check_data(trained, data, dataset), *_side_notes(request.split))
+    notes = (*data.notes, *_check_data(trained, data, dataset), *_request_notes(request))
     for note in notes:
         request.on_note(note)
     windows = data.side(request.split)
     truth = _truth_of(dataset, windows, trained)
     tally = Tally(windows.action_ids, len(data.names), truth)
-    results, predictions, actions = evaluation_files(request.run, request.split, request.settings)
+    results, predictions, actions = evaluation_files(
+        request.run, request.split, request.settings, len(request.ensemble)
+    )
     sampler = trained.sampler(request.settings)
     with _prediction_lines(predictions, dataset, data.names, request.mode) as write:
         size = max(1, CHUNK * 1500 // request.settings.num_samples)  # so that memory does not grow with K
@@ -118,7 +122,10 @@ def _check_data(trained: TrainedPlanner, data: PlanningData, dataset: Dataset) -
         )
 
 
-def _side_notes(split: Side) -> Iterator[str]:
+def _request_notes(request: EvaluationRequest) -> Iterator[str]:
+    split = request.split
+    if request.ensemble:
+        yield f"an ensemble: probabilities are averaged with those of {listed([str(run) for run in request.ensemble])}"
     if split == "train":
         yield "these are the windows that the planner was trained on; retrieval leaves out a window's own video"
     if split == "val":

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from p3iv.chain import Chain
-from p3iv.decoding import chain_of, decode, followed, followed_probability
+from p3iv.decoding import deciding_chain, decode, followed, followed_probability
 from p3iv.metrics import ReferencePlans, distribution_values, exact_divergences, marginal_divergences, references_of
 from p3iv.plans import PlanCounts, count_plans
 from p3iv.sampling import MODES, Draws
@@ -41,7 +41,7 @@ class Tally:
 
     def add(self, draws: Draws, transitions: Transitions) -> Counted:
         """Take the draws of the next windows."""
-        chain, decoded = chain_of(draws, transitions), decode(draws, transitions)
+        chain, decoded = deciding_chain(draws, transitions), decode(draws, transitions)
         for name, plans in decoded.items():
             self._decoded[name].append(plans)
         probability = followed_probability(draws, decoded[followed(draws)], chain)

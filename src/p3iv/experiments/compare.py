@@ -8,13 +8,13 @@ is listed, and the others go on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from p3iv.atomic import write_text
-from p3iv.config import Config, override
+from p3iv.config import Config, config_from, override
 from p3iv.dataset import Dataset, open_dataset
 from p3iv.errors import ConfigError
 from p3iv.evaluation import EvaluationRequest, evaluate
@@ -53,7 +53,7 @@ class CompareRequest:
 
     folder: Path  # of the dataset
     out: Path
-    base: Config  # all but planner, horizon and seed
+    bases: Mapping[str, Config]  # by planner: all settings but planner, horizon and seed
     planners: tuple[str, ...] = tuple(PLANNERS)
     horizons: tuple[int, ...] = (3, 4)
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -71,7 +71,9 @@ class CompareRequest:
             kind_of(planner)
 
     def config(self, cell: Cell) -> Config:
-        return override(self.base, {"planner": cell.planner, "seed": cell.seed, "data.horizon": cell.horizon})
+        return override(
+            self.bases[cell.planner], {"planner": cell.planner, "seed": cell.seed, "data.horizon": cell.horizon}
+        )
 
     @property
     def cells(self) -> list[Cell]:
@@ -158,6 +160,7 @@ def _is_done(request: CompareRequest, cell: Cell, data: PlanningData) -> bool:
     if not path.exists():
         return False
     kept, asked = json.loads(path.read_text(encoding="utf-8")), _identity(request, cell, data)
+    kept["config"] = asdict(config_from(kept["config"]))  # settings that are newer than the run have their defaults
     for part, value in asked.items():
         if kept.get(part) != value:
             raise ConfigError(

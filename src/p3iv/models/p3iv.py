@@ -57,8 +57,16 @@ class P3IV(Standardised):
 
     def tokens(self, start: Tensor, goal: Tensor) -> Tensor:
         """The query input of eq. 1 without its noise: (B, F) twice -> (B, T + 1, D)."""
-        observed = self.encode_observation(self.standardise(torch.stack((start, goal), dim=1)))  # (B, 2, D)
-        queries = self.queries.expand(len(start), -1, -1)
+        return self.tokens_of(self.encode(start, goal))
+
+    def encode(self, start: Tensor, goal: Tensor) -> Tensor:
+        """The two observations in the width of the network: (B, F) twice -> (B, 2, D)."""
+        observed: Tensor = self.encode_observation(self.standardise(torch.stack((start, goal), dim=1)))
+        return observed
+
+    def tokens_of(self, observed: Tensor) -> Tensor:
+        """The query input from encoded observations: (B, 2, D) -> (B, T + 1, D)."""
+        queries = self.queries.expand(len(observed), -1, -1)
         joined = torch.cat((observed[:, :1], queries, observed[:, 1:]), dim=1) + self.positions
         return nn.functional.linear(joined, self.join.weight[:, : self.config.width], self.join.bias)
 

@@ -7,10 +7,12 @@ from typing import Any
 from p3iv.baselines import ddn, ext_gail, graph, majority, plate, random, retrieval, uaaa, upn, wltdo
 from p3iv.errors import ConfigError
 from p3iv.interface import PlannerKind
+from p3iv.plus import planner as plus
 from p3iv.training import learner
 
 PLANNERS: dict[str, PlannerKind[Any]] = {
     "p3iv": learner.KIND,
+    "p3iv-plus": plus.KIND,
     "random": random.KIND,
     "retrieval": retrieval.KIND,
     "majority": majority.KIND,

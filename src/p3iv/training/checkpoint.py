@@ -8,6 +8,7 @@ all that a save has to do: killed at any moment, the previous checkpoint still l
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from torch import Tensor
 
 from p3iv.atomic import whole_file
 from p3iv.config import Config, config_from
+from p3iv.ensemble import EnsembleSampler
 from p3iv.errors import CheckpointError, ConfigError
-from p3iv.interface import Learner, PlannerKind, Sampler
+from p3iv.interface import Learner, Merit, PlannerKind, Sampler
 from p3iv.metrics import PlanScores
 from p3iv.models import PlannerShape
 from p3iv.sampling import SampleSettings
@@ -43,6 +45,7 @@ class Progress:
     cpu_s: float
     best_epoch: int
     best: PlanScores | None  # on validation
+    merit: Merit = ()  # that made it the best
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,16 @@ class TrainedPlanner:
     planner: Any  # the module that its kind builds
     transitions: Transitions
     header: Header
+    others: tuple[TrainedPlanner, ...] = ()  # the rest of an ensemble
 
     @property
     def kind(self) -> PlannerKind[Any]:
         return kind_of(self.header.config.planner)
 
     def sampler(self, settings: SampleSettings) -> Sampler:
-        """What draws plans from it."""
-        return self.kind.sampler(self.planner, settings)
+        """What draws plans from it, or from the ensemble that it leads."""
+        own = self.kind.sampler(self.planner, settings)
+        return EnsembleSampler([own, *(other.sampler(settings) for other in self.others)]) if self.others else own
 
 
 def save_best(run: Path, trained: TrainedPlanner) -> None:
@@ -112,6 +117,22 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
 
+def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlanner:
+    """The planners of one or several checkpoint files, as one.
+
+    Raises:
+        CheckpointError: where a member was not made for the same actions, horizon and features as the first.
+    """
+    first, *others = (load_planner(path, device=device) for path in paths)
+    for path, other in zip(paths[1:], others, strict=True):
+        if other.header.names != first.header.names:
+            raise CheckpointError(f"{path} was made for another vocabulary than {paths[0]}: they are no ensemble.")
+        if other.header.shape != first.header.shape:
+            difference = _difference(other.header.shape, first.header.shape)
+            raise CheckpointError(f"{path} was made for {difference}, as {paths[0]} was: they are no ensemble.")
+    return replace(first, others=tuple(others))
+
+
 def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
     """Put a learner where the run stopped, after the checkpoint and what is asked for have been held together."""
     path = run / LAST
@@ -128,7 +149,7 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
     """Refuse a checkpoint of another configuration, vocabulary or feature width, saying which."""
     may_change = {name: getattr(expected.config.optim, name) for name in CHANGEABLE}
     asked = replace(found.config, optim=replace(found.config.optim, **may_change))
-    for name in ("planner", "seed", "data", "model", "loss", "baseline", "optim"):
+    for name in ("planner", "seed", "data", "model", "loss", "baseline", "plus", "optim"):
         have, want = getattr(asked, name), getattr(expected.config, name)
         if have != want:
             raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
@@ -169,7 +190,9 @@ def _header_from(content: dict[str, Any]) -> Header:
     if content["format"] != FORMAT:
         raise ValueError(f"format {content['format']}, this program reads {FORMAT}")
     progress = dict(content["progress"])
-    progress["best"] = PlanScores(**progress["best"]) if progress["best"] else None
+    progress["best"] = best = PlanScores(**progress["best"]) if progress["best"] else None
+    # Older checkpoints name no merit: theirs was that of the plans to follow.
+    progress["merit"] = tuple(progress.get("merit", (best.success_rate, best.mean_accuracy) if best else ()))
     return Header(
         config=config_from(content["config"]),
         shape=PlannerShape(**content["shape"]),

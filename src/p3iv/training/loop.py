@@ -162,14 +162,16 @@ class _Run:
         began = time.monotonic()
         terms = self._train_epoch(epoch) if self.learner.optimizers else {}
         self._check_planner(epoch)
+        self.kind.settle(self.planner, self.data)
         val = score_plans(self._predict_val(), self.data.val.action_ids)
-        best = self.progress.best
-        is_best = best is None or (val.success_rate, val.mean_accuracy) > (best.success_rate, best.mean_accuracy)
+        merit, best = self.kind.merit(self.planner, self.data, val), self.progress.best
+        is_best = best is None or merit > self.progress.merit
         progress = Progress(
             epoch=epoch,
             cpu_s=self.resumed_cpu_s + self.world.total(time.process_time() - self.cpu_at_start),
             best_epoch=epoch if is_best else self.progress.best_epoch,
             best=val if is_best else best,
+            merit=merit if is_best else self.progress.merit,
         )
         self.header = replace(self.header, progress=progress)
         seconds = time.monotonic() - began
@@ -218,6 +220,7 @@ class _Run:
             action_ids=train.action_ids[indices].to(self.device),
             noise=None if draws.noise is None else self._place(draws.noise[indices]),
             steps=None if train.steps is None else self._place(train.steps[indices]),
+            rows=indices,
             share=share,
         )
 

@@ -1,0 +1,40 @@
+"""Plans drawn from the chain of P3IV+: the network runs once a pair, whatever the number of plans."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from p3iv.chain import Chain
+from p3iv.errors import ConfigError
+from p3iv.plus.network import P3IVPlus
+from p3iv.sampling import Draws, SampleSettings, blocks_of, seed_of
+
+
+class ChainSampler:
+    """Draws exactly, by forward filtering and backward sampling; all modes are this one."""
+
+    def __init__(self, planner: P3IVPlus, settings: SampleSettings) -> None:
+        if settings.input_noise or settings.dropout:
+            raise ConfigError(
+                f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for latents in a "
+                f"network, and planner={planner.config.planner} has none: leave both at 0."
+            )
+        self.planner = planner.eval()
+        size = settings.num_samples, planner.shape.horizon
+        uniforms = blocks_of(torch.rand, *size, seed=seed_of(settings, "chain"), dtype=torch.float64)
+        self._uniforms = uniforms.flatten(0, 1)[: settings.num_samples]
+
+    @torch.no_grad()
+    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+        """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
+        place = self.planner.scale
+        chains = [
+            self.planner.chain(one[None].to(place), other[None].to(place))
+            for one, other in zip(start, goal, strict=True)
+        ]
+        chain = Chain(torch.cat([part.log_emissions for part in chains]), chains[0].log_transitions)
+        plans = chain.draw(self._uniforms)
+        best = torch.cat([part.best_paths()[0] for part in chains])
+        marginals = torch.cat([part.marginals() for part in chains])
+        return Draws(marginals, plans, plans, self._uniforms, best, chain)
