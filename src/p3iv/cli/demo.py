@@ -13,7 +13,6 @@ import typer
 from p3iv.cli.console import out
 
 EXAMPLE = "Example: p3iv demo demo"
-TRAINING = ("--set", "optim.epochs=25")  # the paper's sizes, as far as pays on a few hundred windows
 
 
 def demo_command(
@@ -40,12 +39,14 @@ def demo_command(
     p3iv("extract", data, "--only-needed", "--jobs", "2", "--overwrite")
     p3iv("data", "check", data)
     p3iv("data", "stats", data, "--split", "release")
-    p3iv("train", data, "--out", run, "--split", "release", "--seed", str(seed), "--overwrite", *TRAINING)
-    p3iv("evaluate", run, "--mode", "chain")
+    p3iv(
+        "train", data, "--out", run, "--split", "release", "--seed", str(seed), "--planner", "p3iv-plus", "--overwrite"
+    )
+    p3iv("evaluate", run)
     example = _example(folder / "run")
     film = f"{data}/videos/{example['video']}.mp4"
     start, goal = (f"{film}@{example[moment]:g}" for moment in ("start_s", "goal_s"))
-    p3iv("plan", run, "--start", start, "--goal", goal, "--mode", "chain")
+    p3iv("plan", run, "--start", start, "--goal", goal)
     out.print(f"what was done in the video: {' -> '.join(example['reference'])}", markup=False)
     p3iv("report", run)
     out.print(f"\nthe demo took {time.monotonic() - began:.0f} s; open {run}/report.html", markup=False)

@@ -26,6 +26,7 @@ class Ask:
     """What one cell, or one figure, needs."""
 
     metric: str | None = None
+    preset: str = "p3iv"  # that the settings change
     settings: tuple[tuple[str, Any], ...] = ()  # of the configuration, by dotted names
     decoder: str = "followed"
     samples: int | None = None  # K where a table varies it, with deviations over sets of latents

@@ -83,7 +83,7 @@ def work(job: Job) -> Outcome:
 
 
 def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
-    """Every metric of every test window: `METRIC.DECODER`, and `METRIC.samples` of the K plans."""
+    """Every metric of every test window: `METRIC.DECODER`, and `METRIC.samples` of the K plans or of the chain."""
     windows, transitions = data.test, trained.transitions
     tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
     for draws in _draw(trained, data, _settings(sampling, seed=0)):
@@ -93,7 +93,9 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
         extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
     plans = tally.decoded() | {name: torch.cat(parts) for name, parts in extra.items()}
     plans["followed"] = plans[own]
-    values: dict[str, Tensor] = {f"{name}.samples": value for name, value in tally.values("argmax").items()}
+    values: dict[str, Tensor] = {
+        f"{name}.samples": value for name, value in (tally.values("argmax") | tally.values("exact")).items()
+    }
     for decoder, decoded in plans.items():
         scores = plan_values(decoded, windows.action_ids)
         scores["bitwise_iou"] = bitwise_ious(decoded, windows.action_ids)

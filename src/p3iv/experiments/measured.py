@@ -29,6 +29,8 @@ METRICS = {
     "mean_iou": _percent("plans", as_released="bitwise_iou"),
     "kl": Metric("samples", "nats", higher_is_better=False),
     "nll": Metric("samples", "nats", higher_is_better=False),
+    "exact_kl": Metric("samples", "nats", higher_is_better=False),  # of the chain that decodes
+    "exact_nll": Metric("samples", "nats", higher_is_better=False),
     "mode_precision": _percent("samples"),
     "mode_recall": _percent("samples"),
     "cosine_distance": Metric("samples", "share", digits=3),

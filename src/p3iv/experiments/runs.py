@@ -68,7 +68,7 @@ class Run:
         return out / "runs" / self.key
 
     def __str__(self) -> str:
-        """Data, planner, horizon, what differs from the paper's planner, seed."""
+        """Data, planner, horizon, what differs from its preset, seed."""
         data = self.config.data
         words = [f"{self.source.name}: {self.config.planner} T={data.horizon}"]
         words += ["protocol 2"] if data.protocol == 2 else []
@@ -78,13 +78,13 @@ class Run:
 
     @property
     def differences(self) -> dict[str, Any]:
-        """Settings of network and losses that are not the paper's."""
-        ours, paper = asdict(self.config), asdict(preset_config("p3iv"))
+        """Settings of network and losses that are not those of its preset."""
+        ours, usual = asdict(self.config), asdict(preset_config(self.config.preset))
         return {
             name: value
-            for section in ("model", "loss", "baseline")
+            for section in ("model", "loss", "baseline", "plus")
             for name, value in ours[section].items()
-            if value != paper[section][name]
+            if value != usual[section][name]
         }
 
 
@@ -109,7 +109,7 @@ class Terms:
 def plan(ask: Ask, source: Source, terms: Terms) -> Planned:
     """The runs and the sampling that a cell needs."""
     budget, settings, seeds = terms.budget, terms.settings, terms.seeds
-    base = override(preset_config("p3iv"), {**dict(ask.settings), **budget.settings, **settings})
+    base = override(preset_config(ask.preset), {**dict(ask.settings), **budget.settings, **settings})
     runs = tuple(Run(source, override(base, {"seed": seed}), ask.texts) for seed in seeds) if ask.has_run else ()
     if ask.samples is None:
         return Planned(runs, Sampling(terms.samples, input_noise=ask.input_noise, dropout=ask.dropout))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from p3iv.config import config_from
+from p3iv.errors import ConfigError
 from p3iv.report.inputs import Evaluation, RunRecord
+from p3iv.training.builders import kind_of
 from p3iv.types import counted
 
 _PATH = re.compile(r"(?<!\S)(?:~|[A-Za-z]:)?[/\\]\S*[/\\](?=\S)")  # all of an absolute path but its last part
@@ -40,10 +43,7 @@ def facts(run: RunRecord) -> Iterator[tuple[str, str]]:
             _named(run, "model.noise_width", "noise of {}"),
         ),
     )
-    weights = [
-        _named(run, f"loss.{name}", f"{name} {{}}") for name in ("action", "language", "adversarial", "diversity")
-    ]
-    yield "Losses", _joined(*weights)
+    yield "Method", _method(run)
     yield (
         "Optimiser",
         _joined(
@@ -72,6 +72,15 @@ def _named(run: RunRecord, name: str, form: str | None = None, *, shorten: bool 
     if shorten:
         shown = re.split(r"[/\\]", shown)[-1]  # a split file by its name
     return (form or f"{name.rpartition('.')[2]} {{}}").format(shown)
+
+
+def _method(run: RunRecord) -> str:
+    """The planner's own words for what its settings make of it; none where they are not settings of this version."""
+    try:
+        config = config_from(run.config)
+        return kind_of(config.planner).describe(config)
+    except ConfigError:
+        return ""
 
 
 def _epochs(run: RunRecord) -> str | None:

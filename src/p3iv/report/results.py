@@ -155,7 +155,7 @@ def _differences(table: Mapping[str, Scores], columns: Sequence[str]) -> Markup:
         )
         for label, scores in rows.items()
     ]
-    return tag("tbody", group_head("Viterbi over soft marginals, window by window", len(columns)), *lines)
+    return tag("tbody", group_head("the plan to follow, window by window", len(columns)), *lines)
 
 
 def _published_group(row: PublishedRow | None, meant: Mapping[str, str], tops: Mapping[str, float]) -> Markup:
