@@ -82,7 +82,7 @@ def test_the_source_has_as_many_figures_as_the_declarations() -> None:
     cells = {
         entry.name: sum(len(cells) for row in entry.rows for cells in row.published.values())
         for entry in declared().values()
-        if isinstance(entry, Table)
+        if isinstance(entry, Table) and entry.place != "ours"
     }
     assert cells == {
         "losses": 36,
@@ -101,7 +101,6 @@ def test_the_source_has_as_many_figures_as_the_declarations() -> None:
         "distributions-coin": 16,
         "distributions-niv": 16,
         "unique-plans": 12,
-        "decoders": 0,
     }
 
 
@@ -145,7 +144,7 @@ def test_rows_differ_in_what_they_ask_for() -> None:
 
 def test_tables_share_their_runs() -> None:
     entries = list_all()
-    assert list_together().runs_per_seed < sum(entry.runs_per_seed for entry in entries) / 2
+    assert list_together().runs_per_seed < 0.6 * sum(entry.runs_per_seed for entry in entries)
     by_name = {entry.name: entry.runs_per_seed for entry in entries}
     assert (by_name["losses"], by_name["memory"], by_name["viterbi"], by_name["figure-1"]) == (3, 4, 1, 0)
     assert sample_numbers() == [150, 500, 1500, 2500]
