@@ -93,6 +93,7 @@ def test_pages_carry_data_runs_and_code(done: ReproduceRequest) -> None:
         text = (done.out / "tables" / f"losses.{suffix}").read_text()
         for wanted in ("tabletop (state features)", versions.code_version(), "16.90", "74.29"):
             assert wanted in text, (suffix, wanted)
+    assert r"\emph{SR $\uparrow$}" in (done.out / "tables" / "losses.tex").read_text()  # of datasets not given
     page = (done.out / "index.html").read_text()
     assert "TABLETOP" in page
     for run in (done.out / "runs").iterdir():

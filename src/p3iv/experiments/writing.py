@@ -168,13 +168,14 @@ def table_latex(built: Built, provenance: Provenance) -> str:
     """A `table*` that needs booktabs; ours first, published in italics."""
     parts = [f"% {_one_line(provenance.sentence)}"]
     for block in built.blocks:
-        heads = [name for header in headers(built) for name in _two(block, header, r"\emph{publ.}")]
-        escaped = [head if head.startswith("\\emph") else escape_latex(head) for head in heads]
+        names = [escape_latex(name) for name in headers(built)]
+        theirs = [r"\emph{publ.}" if block.source else rf"\emph{{{name}}}" for name in names]
+        heads = [head for both in zip(names, theirs, strict=True) for head in _two(block, *both)]
         parts += [
             r"\begin{table*}\centering\small",
             rf"\caption{{{escape_latex(f'{built.title}. {block.title}.')}}}",
             rf"\begin{{tabular}}{{l{'r' * len(heads)}}}\toprule",
-            f"& {' & '.join(escaped)} \\\\ \\midrule",
+            f"& {' & '.join(heads)} \\\\ \\midrule",
         ]
         for row in block.cells:
             texts = [
