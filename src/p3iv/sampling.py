@@ -49,6 +49,15 @@ class SampleSettings:
             raise ConfigError("Input noise and dropout are alternatives: pass one of the two.")
 
 
+def refuse_noise(settings: SampleSettings, planner: str) -> None:
+    """Say that a planner without latents has nothing that input noise or dropout could stand in for."""
+    if settings.input_noise or settings.dropout:
+        raise ConfigError(
+            f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for latents in a network, "
+            f"and planner={planner} has none: leave both at 0."
+        )
+
+
 @dataclass(frozen=True)
 class Draws:
     """What was drawn for several pairs."""

@@ -14,11 +14,10 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from p3iv.config import Config
-from p3iv.errors import ConfigError
 from p3iv.interface import Batch, Learner, PlannerKind, Sync
 from p3iv.models import PlannerShape, Standardised
 from p3iv.observations import PlanningData
-from p3iv.sampling import BLOCK, Draws, SampleSettings, blocks_of, seed_of
+from p3iv.sampling import BLOCK, Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 from p3iv.transitions import Transitions
 
 
@@ -72,11 +71,7 @@ class BaselineSampler:
     """Draws pair by pair and in blocks of one shape, so that neither other pairs nor K change a product."""
 
     def __init__(self, planner: Baseline, settings: SampleSettings) -> None:
-        if settings.input_noise or settings.dropout:
-            raise ConfigError(
-                f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for latents in a "
-                f"network, and planner={planner.config.planner} has none: leave both at 0."
-            )
+        refuse_noise(settings, planner.config.planner)
         self.planner, self.num_samples = planner.eval(), settings.num_samples
         number, horizon = settings.num_samples, planner.shape.horizon
         self._uniforms = blocks_of(torch.rand, number, planner.num_uniforms, seed=seed_of(settings, "categorical"))

@@ -6,20 +6,15 @@ import torch
 from torch import Tensor
 
 from p3iv.chain import Chain
-from p3iv.errors import ConfigError
 from p3iv.plus.network import P3IVPlus
-from p3iv.sampling import Draws, SampleSettings, blocks_of, seed_of
+from p3iv.sampling import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 
 
 class ChainSampler:
     """Draws exactly, by forward filtering and backward sampling; all modes are this one."""
 
     def __init__(self, planner: P3IVPlus, settings: SampleSettings) -> None:
-        if settings.input_noise or settings.dropout:
-            raise ConfigError(
-                f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for latents in a "
-                f"network, and planner={planner.config.planner} has none: leave both at 0."
-            )
+        refuse_noise(settings, planner.config.planner)
         self.planner = planner.eval()
         size = settings.num_samples, planner.shape.horizon
         uniforms = blocks_of(torch.rand, *size, seed=seed_of(settings, "chain"), dtype=torch.float64)
