@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from p3iv.tabletop.make import make_tabletop
@@ -18,6 +19,10 @@ from p3iv.tabletop.make import make_tabletop
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")
+
+# Sums are rounded by how they are shared between threads: one, here and in all that tests start.
+os.environ["OMP_NUM_THREADS"] = "1"
+torch.set_num_threads(1)
 
 RunP3iv = Callable[..., subprocess.CompletedProcess[str]]
 

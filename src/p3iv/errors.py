@@ -43,5 +43,9 @@ class TrainingError(P3ivError):
     """A run that cannot go on."""
 
 
+class BusyError(P3ivError):
+    """A folder that another process is writing."""
+
+
 class PlanError(P3ivError):
     """Plans or predictions that cannot be what they say they are."""

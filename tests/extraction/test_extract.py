@@ -16,7 +16,7 @@ import torch
 from clips import number_of
 from extraction.conftest import LENGTHS_S
 from p3iv.dataset import open_dataset
-from p3iv.errors import ConfigError, DatasetError, FeatureError
+from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction import (
     ExtractionReport,
     ExtractionRequest,
@@ -239,7 +239,7 @@ def test_a_second_extraction_into_one_folder_is_refused(kitchen: Path, expected:
     with subprocess.Popen([sys.executable, "-c", HOLD, kitchen], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(DatasetError, match="Another extraction is at work"):
+        with pytest.raises(BusyError, match="Another process is extracting features in"):
             extract(kitchen)
         other.kill()
     extract(kitchen)  # what was killed holds nothing

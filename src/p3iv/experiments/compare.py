@@ -21,6 +21,7 @@ from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.experiments.rows import Row, summarise
 from p3iv.experiments.tables import write_tables
 from p3iv.experiments.timing import time_plans
+from p3iv.locks import held, lock_of
 from p3iv.observations import PlanningData, load_planning_data
 from p3iv.sampling import SampleSettings
 from p3iv.training import TrainRequest, train
@@ -91,6 +92,11 @@ class Comparison:
 
 def compare(request: CompareRequest) -> Comparison:
     """Run what is not yet done, writing the tables anew after every run."""
+    with held(lock_of(request.out), doing=f"is comparing planners in {request.out}"):
+        return _compare(request)
+
+
+def _compare(request: CompareRequest) -> Comparison:
     dataset = open_dataset(request.folder)
     data = {
         t: load_planning_data(dataset, request.config(Cell(t, request.planners[0], 0)).data) for t in request.horizons

@@ -32,6 +32,7 @@ from p3iv.experiments.versions import code_version
 from p3iv.experiments.workers import check_engine, run_jobs
 from p3iv.experiments.writing import write_index, write_table
 from p3iv.inspection import describe_dataset
+from p3iv.locks import held, lock_of
 
 WRITE_EVERY_S = 300.0  # tables are rebuilt in seconds; a long call shows what it has
 
@@ -100,12 +101,13 @@ class Reproduction:
 
 def reproduce(request: ReproduceRequest) -> Reproduction:
     """Make what is missing and write what was asked for, also where something fails or interrupts it."""
-    work = _Work(request)
-    try:
-        work.run()
-    finally:
-        found = work.write()
-    return found
+    with held(lock_of(request.out), doing=f"is regenerating tables in {request.out}"):
+        work = _Work(request)
+        try:
+            work.run()
+        finally:
+            found = work.write()
+        return found
 
 
 class _Work:

@@ -32,7 +32,8 @@ def extract_features(request: ExtractionRequest, *, on_advance: OnAdvance | None
     where it was, and ends with the same bytes.
 
     Raises:
-        DatasetError: where features are there already, or another extraction is at work.
+        DatasetError: where features are there already.
+        BusyError: where another extraction is at work.
         FeatureError: where no video can be used; with `strict`, where any cannot.
     """
     dataset = _open(request)

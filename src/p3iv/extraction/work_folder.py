@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from p3iv.atomic import whole_file
-from p3iv.errors import DatasetError
 from p3iv.extraction.request import EncodedVideo, VideoTask
 from p3iv.features import KeptSeconds
 from p3iv.features.encoders import VideoEncoder
+from p3iv.locks import held
 
 WORK_FOLDER: Final = ".extraction"
 LOCK_FILE: Final = "lock"
@@ -75,31 +72,12 @@ def hold_folder(dataset: Path) -> Iterator[Path]:
     """Yield the work folder of a dataset folder for one process alone; the lock goes with the process, even killed.
 
     Raises:
-        DatasetError: where another process has it.
+        BusyError: where another process has it.
     """
     folder = dataset / WORK_FOLDER
-    while True:
-        folder.mkdir(exist_ok=True)
-        with (folder / LOCK_FILE).open("a", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise DatasetError(
-                    f"Another extraction is at work in {dataset}. Wait until it has ended, or stop it; then run the "
-                    f"same command again."
-                ) from error
-            if _is_still_there(folder / LOCK_FILE, lock.fileno()):
-                try:
-                    yield folder
-                finally:
-                    if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
-                        shutil.rmtree(folder)
-                return
-
-
-def _is_still_there(path: Path, handle: int) -> bool:
-    """Whether the file that was locked is the one under its name: an extraction that ends removes its folder."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+        with held(folder / LOCK_FILE, doing=f"is extracting features in {dataset}"):
+            yield folder
+    finally:
+        with suppress(OSError):  # rows are left in it, or another process is there
+            folder.rmdir()

@@ -21,6 +21,7 @@ from p3iv.config import Config
 from p3iv.dataset import Dataset
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.interface import Batch, Learner
+from p3iv.locks import held, lock_of
 from p3iv.metrics import PlanScores, score_plans
 from p3iv.models import PlannerShape
 from p3iv.observations import PlanningData, load_planning_data
@@ -86,11 +87,21 @@ class TrainResult:
 
 
 def train(request: TrainRequest) -> TrainResult:
-    """Train a planner into a run folder."""
+    """Train a planner into a run folder.
+
+    Raises:
+        BusyError: where another process is training into it.
+    """
+    if int(os.environ.get("RANK", "0")) != 0:  # the others never look at the folder
+        return _train(request)
+    with held(lock_of(request.run), doing=f"is training in {request.run}"):
+        check_run(request.run, resume=request.resume, overwrite=request.overwrite)
+        return _train(request)
+
+
+def _train(request: TrainRequest) -> TrainResult:
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
-    if int(os.environ.get("RANK", "0")) == 0:  # the others never look at the folder
-        check_run(request.run, resume=request.resume, overwrite=request.overwrite)
     is_visual = kind_of(request.config.planner).is_visual(request.config)
     data = load_planning_data(request.dataset, request.config.data, with_steps=is_visual)
     for note in data.notes:
