@@ -77,6 +77,12 @@ def test_a_comparison_goes_on_where_it_stopped_and_skips_what_is_done(request_: 
         text = (request_.out / name).read_text()
         assert "graph" in text
         assert "T = 3, tabletop (state features)" in text
+    page = (request_.out / "comparison.html").read_text()
+    assert "<strong>TABLETOP</strong>" in page
+    best = max(float(row["success_rate"]) for row in rows)
+    assert f'<td><span class="value first">{100 * best:.1f}</span>' in page
+    lowest = min(float(row["nll"]) for row in rows)
+    assert f'<td><span class="value first">{lowest:.2f}</span>' in page
 
 
 def test_a_run_made_with_other_settings_is_not_mixed_in(request_: CompareRequest) -> None:

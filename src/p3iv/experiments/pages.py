@@ -12,9 +12,10 @@ from p3iv.experiments.drawings import Drawn
 from p3iv.experiments.gathering import Gatherer
 from p3iv.experiments.lettering import NOTE, arrow, metric_in, published_in, range_in, released_in, value_in
 from p3iv.experiments.provenance import Provenance, run_rows
+from p3iv.report.cells import strip
+from p3iv.report.inputs import Leaf
 from p3iv.report.markup import Markup, join, tag
 from p3iv.report.page import document, notices
-from p3iv.report.svg import Frame, drawing, line
 
 LEGEND = (
     "Large: ours. Slanted: published, the upright tick on the line. Dot and bar: ours and its interval; hollow: as the "
@@ -205,16 +206,16 @@ def _strip(cell: Cell, top: float) -> Markup:
     metric, found, theirs = metric_in(cell), cell.found, published_number(cell.published)
     if metric is None or found is None or found.is_empty or not top:
         return join()
-    frame = Frame(4, 0, _STRIP - 8, 12, (0, top), (0, 1))
-    low, high = (found.value if math.isnan(end) else end for end in (found.low, found.high))
-    marks = [line(frame.left, 6, frame.right, 6, class_="rule")]
-    marks.append(line(frame.x(metric.scale * low), 6, frame.x(metric.scale * high), 6, class_="span"))
-    if not math.isnan(found.as_released):
-        marks.append(tag("circle", cx=frame.x(metric.scale * found.as_released), cy=6, r=2.6, class_="hollow"))
-    if not math.isnan(theirs):
-        marks.append(line(frame.x(theirs), 1, frame.x(theirs), 11, class_="tick-published"))
-    marks.append(tag("circle", cx=frame.x(metric.scale * found.value), cy=6, r=3, class_="dot"))
-    return drawing(_STRIP, 12.0, *marks, label=f"ours {value_in(cell)}, published {cell.published}", class_="strip")
+    value, *ends = (metric.scale * end for end in (found.value, found.low, found.high))
+    low, high = (None if math.isnan(end) else end for end in ends)
+    return strip(
+        Leaf(value, low, high),
+        top,
+        width=_STRIP,
+        label=f"ours {value_in(cell)}, published {cell.published}",
+        hollows=[metric.scale * value for value in (found.as_released,) if not math.isnan(value)],
+        ticks=[value for value in (theirs,) if not math.isnan(value)],
+    )
 
 
 def _top(column: Sequence[Cell]) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from p3iv.atomic import write_text
+from p3iv.experiments.comparison_page import comparison_page
 from p3iv.experiments.rows import DISTRIBUTION, PLANS, Row
 from p3iv.metrics import Interval
-from p3iv.report.markup import Markup, tag
 
 HEADERS = (
     "planner",
@@ -30,15 +30,8 @@ HEADERS = (
 IN_NATS = ("kl", "nll")
 ABOUT = (
     "Success rate, accuracy, IoU, mode precision and recall and cosine distance in per cent, KL and NLL in nats; each "
-    "is the mean over seeds, in brackets the 95 % interval resampled by video. Samples are each planner's own; one "
+    "is the mean over seeds, with the 95 % interval resampled by video. Samples are each planner's own; one "
     "that has none repeats the plan that it follows. ms per plan: processor time of one plan to follow, pair by pair."
-)
-_STYLE = (
-    "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:80em;padding:0 1em;color:#1b1b1b}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
-    "th,td{padding:.35em .8em .35em 0;text-align:right;border-top:1px solid #d8d8d3;white-space:nowrap}"
-    "thead th{border-top:0;font-weight:600;white-space:normal;vertical-align:bottom}"
-    "th:first-child,td:first-child{text-align:left}small{display:block;color:#63635f}div{overflow-x:auto}"
 )
 
 
@@ -55,7 +48,8 @@ def write_tables(out: Path, rows: Sequence[Row], failures: Mapping[str, str], la
     """Write comparison.csv, comparison.md and comparison.html into OUT."""
     write_text(out / "comparison.csv", _csv(rows))
     write_text(out / "comparison.md", _markdown(rows, failures, labels))
-    write_text(out / "comparison.html", _page(rows, failures, labels))
+    page = comparison_page(rows, failures, labels, about=ABOUT, headers=HEADERS, texts=cells_of)
+    write_text(out / "comparison.html", page)
 
 
 def _figure(score: Interval, *, in_nats: bool) -> tuple[str, str]:
@@ -105,26 +99,3 @@ def _markdown(rows: Sequence[Row], failures: Mapping[str, str], labels: Mapping[
         lines.append("")
     lines += [f"- failed: {cell}: {' '.join(why.split())}" for cell, why in failures.items()]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _page(rows: Sequence[Row], failures: Mapping[str, str], labels: Mapping[int, str]) -> str:
-    parts = [tag("h1", "Planners compared"), tag("p", ABOUT)]
-    for horizon, label in labels.items():
-        head = tag("thead", tag("tr", *(tag("th", header, scope="col") for header in HEADERS)))
-        body = [tag("tr", *map(_cell, cells_of(row))) for row in rows if row.horizon == horizon]
-        parts += [tag("h2", f"T = {horizon}, {label}"), tag("div", tag("table", head, tag("tbody", *body)))]
-    if failures:
-        parts += [tag("h2", "Failed"), tag("ul", *(tag("li", f"{cell}: {why}") for cell, why in failures.items()))]
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", "Planners compared"),
-        tag("style", Markup(_STYLE)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', *parts), lang='en')}\n"
-
-
-def _cell(figure: tuple[str, str]) -> Markup:
-    value, range_ = figure
-    return tag("td", value, tag("small", range_)) if range_ else tag("td", value)

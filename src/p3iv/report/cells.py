@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from p3iv.report.inputs import Leaf
 from p3iv.report.markup import Markup, join, tag
@@ -41,18 +41,36 @@ def figure(leaf: Leaf | None, show: Callable[[float], str], *, between: str = DA
 
 
 def interval_strip(leaf: Leaf | None, top: float, *, is_hollow: bool = False) -> Markup:
-    """A share as a dot and its interval as a bar, on a line from 0 to `top`."""
+    """A share on a line from 0 to `top`."""
     if leaf is None or not math.isfinite(leaf.value):
         return join()
-    frame = Frame(4, 0, _STRIP - 8, 10, (0, top), (0, 1))
-    low, high = (leaf.value if end is None else min(max(end, 0.0), top) for end in (leaf.low, leaf.high))
+    low, high = (None if end is None else min(max(end, 0.0), top) for end in (leaf.low, leaf.high))
+    label = f"{percent(leaf.value)} % on a scale to {percent(top)} %"
+    return strip(Leaf(leaf.value, low, high), top, width=_STRIP, label=label, is_hollow=is_hollow)
+
+
+def strip(
+    leaf: Leaf,
+    top: float,
+    *,
+    width: float,
+    label: str,
+    is_hollow: bool = False,
+    hollows: Sequence[float] = (),
+    ticks: Sequence[float] = (),
+) -> Markup:
+    """A value as a dot and its interval as a bar, on a line from 0 to `top`; other values hollow, or as ticks."""
+    frame = Frame(4, 0, width - 8, 12, (0, top), (0, 1))
+    low, high = (leaf.value if end is None else end for end in (leaf.low, leaf.high))
     return drawing(
-        _STRIP,
-        10.0,
-        line(frame.left, 5, frame.right, 5, class_="rule"),
-        line(frame.x(low), 5, frame.x(high), 5, class_="span"),
-        tag("circle", cx=frame.x(leaf.value), cy=5, r=3, class_="hollow" if is_hollow else "dot"),
-        label=f"{percent(leaf.value)} % on a scale to {percent(top)} %",
+        width,
+        12.0,
+        line(frame.left, 6, frame.right, 6, class_="rule"),
+        line(frame.x(low), 6, frame.x(high), 6, class_="span"),
+        *(tag("circle", cx=frame.x(value), cy=6, r=2.6, class_="hollow") for value in hollows),
+        *(line(frame.x(value), 1, frame.x(value), 11, class_="tick-published") for value in ticks),
+        tag("circle", cx=frame.x(leaf.value), cy=6, r=3, class_="hollow" if is_hollow else "dot"),
+        label=label,
         class_="strip",
     )
 
