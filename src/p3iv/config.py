@@ -113,6 +113,7 @@ class PlusConfig:
 
     linear: bool = True  # the ridge regression from [start; goal] to the actions
     neighbours: bool = True  # its first and last positions also learn from pairs of neighbouring horizons
+    nearby: int = 2  # it also learns from windows as seen up to so many seconds early and late; 0: from no others
     held_out: bool = True  # in training, its scores are those without a window's own video
     decoder: bool = True  # the paper's decoder
     end_heads: bool = True  # what start and goal alone say of the first and the last action
@@ -134,6 +135,7 @@ class PlusConfig:
         for name in ("scale", "gain", "backoff", "spread", "ends"):
             _require(0 <= getattr(self, name) < math.inf, self, name, "a finite number from 0")
         _require(self.folds >= 1, self, "folds", "at least 1")
+        _require(0 <= self.nearby <= 10, self, "nearby", "from 0 to 10 seconds")
         _require(self.warm_up >= 0, self, "warm_up", "0 or more")
         _require(self.longest_step > 0, self, "longest_step", "above 0")
         for name in ("label_smoothing", "average"):

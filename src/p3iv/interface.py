@@ -83,6 +83,7 @@ class PlannerKind(Generic[Module]):
     predict: Callable[[Module, Transitions, Tensor, Tensor], Tensor]  # the plans to follow, (B, T): for validation
     describe: Callable[[Config], str]  # a line for the model card
     is_visual: Callable[[Config], bool] = lambda _: False  # whether it learns from what is seen at every step
+    nearby_s: Callable[[Config], int] = lambda _: 0  # how far from its windows' moments it looks in training, seconds
     settle: Callable[[Module, PlanningData], None] = lambda *_: None  # what it chooses on validation after an epoch
     merit: Callable[[Module, PlanningData, PlanScores], Merit] = success_first  # of an epoch, on validation
     preset: str = "p3iv"  # whose settings it is trained with unless told otherwise

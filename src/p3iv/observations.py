@@ -18,6 +18,7 @@ from p3iv.dataset import Dataset
 from p3iv.errors import DatasetError
 from p3iv.types import SIDES, Side, Window, listed
 
+MOST_NEARBY_BYTES = 256 << 20  # above it, there are windows enough without nearby moments
 AROUND = (-1, 0, 1)  # rows around a moment; their mean, or the three side by side, is the observation
 
 
@@ -37,6 +38,7 @@ class WindowTensors:
     action_ids: Tensor  # (N, T) int64
     steps: Tensor | None = None  # (N, T, F): what is seen as each step starts; strong supervision only
     task_ids: Tensor | None = None  # (N,) int64: the procedure of each window, numbered by name
+    nearby: Tensor | None = None  # (S, 2, N, F): starts and goals some seconds before and after; where asked for
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -63,8 +65,17 @@ class PlanningData:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
 
 
-def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool = False) -> PlanningData:
-    """Curate the windows and read their observations; windows that nothing was seen of are left out and counted."""
+def load_planning_data(
+    dataset: Dataset, config: DataConfig, *, with_steps: bool = False, nearby_s: int = 0
+) -> PlanningData:
+    """Curate the windows and read their observations; windows that nothing was seen of are left out and counted.
+
+    Args:
+        dataset: With features.
+        config: Which windows.
+        with_steps: Read what is seen as each step of a training window starts.
+        nearby_s: Read the ends of training windows as seen up to so many seconds before and after, too.
+    """
     if dataset.features is None:
         raise DatasetError(
             f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
@@ -91,6 +102,13 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
                 f"{dataset.folder}: no usable {side} window of horizon {config.horizon}; the longest video has "
                 f"{longest} steps. {' '.join(notes)}"
             )
+    sides = {side: reader.tensors(usable[side], with_steps=with_steps and side == "train") for side in SIDES}
+    if nearby_s:
+        size = 2 * nearby_s * 8 * sides["train"].start.numel()
+        if size > MOST_NEARBY_BYTES:
+            notes.append(f"nearby moments of {len(usable['train'])} windows would take {size >> 20} MiB: not used")
+        else:
+            sides["train"] = replace(sides["train"], nearby=reader.nearby(usable["train"], nearby_s))
     return PlanningData(
         label=dataset.card.label,
         encoder=dataset.card.encoder,
@@ -101,7 +119,7 @@ def load_planning_data(dataset: Dataset, config: DataConfig, *, with_steps: bool
         train_sequence_videos=sets.train_sequence_videos,
         notes=tuple(notes),
         fingerprint=_fingerprint(dataset, usable),
-        **{side: reader.tensors(usable[side], with_steps=with_steps and side == "train") for side in SIDES},
+        **sides,
     )
 
 
@@ -168,13 +186,34 @@ class _Reader:
         ]
         return replace(result, steps=self.observe(moments).unflatten(0, (len(windows), horizon)))
 
-    def observe(self, moments: Sequence[tuple[str, float]]) -> Tensor:
-        """The rows around each moment, clipped to the video: (N, F), or (N, 3F) side by side."""
+    def nearby(self, windows: Sequence[Window], most_s: int) -> Tensor:
+        """Starts and goals of windows, 1 to `most_s` seconds early and late: (S, 2, N, F)."""
+        ends = [[(w.video, w.start_s or 0.0) for w in windows], [(w.video, w.goal_s or 0.0) for w in windows]]
+        shifts = [shift for shift in range(-most_s, most_s + 1) if shift]
+        return torch.stack([torch.stack([self.observe(end, shift) for end in ends]) for shift in shifts])
+
+    def observe(self, moments: Sequence[tuple[str, float]], shift_s: int = 0) -> Tensor:
+        """The rows around each moment, or some seconds from it, clipped to the video: (N, F), or (N, 3F) side by side.
+
+        Where a store has the rows of the moments alone, a shifted one is shown by those of its rows that there are, and
+        where there are none, by the moment's own.
+        """
         width = self._store.width * (len(AROUND) if self._concat else 1)
         observed = np.empty((len(moments), width), dtype=np.float32)
         for number, (video, second) in enumerate(moments):
             num_rows = self._store.num_rows(video)
-            near = rows_around(num_rows - 1 if second == math.inf else second * self._per_second, num_rows)
+            place = num_rows - 1 if second == math.inf else second * self._per_second
+            near = rows_around(place, num_rows)
+            if shift_s:
+                near = self._there(video, rows_around(place + shift_s * self._per_second, num_rows), near)
             seen = self._store.rows_at(video, near).astype(np.float32)
             observed[number] = seen.reshape(-1) if self._concat else seen.mean(axis=0)
         return torch.from_numpy(observed)
+
+    def _there(self, video: str, wanted: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As many of the wanted rows as the store has, (3,), the nearest of them for those that it has not."""
+        kept = self._store.kept(video)
+        if kept is None:
+            return wanted
+        there = wanted[np.isin(wanted, kept.seconds)]
+        return there[np.abs(wanted[:, None] - there).argmin(axis=1)] if len(there) else known

@@ -34,4 +34,4 @@ def dataset(tabletop: Path) -> Dataset:
 
 @pytest.fixture(scope="session")
 def data(dataset: Dataset) -> PlanningData:
-    return load_planning_data(dataset, quick().data)
+    return load_planning_data(dataset, quick().data, nearby_s=quick().plus.nearby)

@@ -83,6 +83,7 @@ def test_a_window_is_trained_with_scores_that_never_saw_its_video(data: Planning
 OFF = {
     "linear": False,
     "neighbours": False,
+    "nearby": 0,
     "held_out": False,
     "decoder": False,
     "end_heads": False,

@@ -155,6 +155,7 @@ def test_a_planner_trained_on_permuted_plans_is_at_chance(data: PlanningData) ->
     ("setting", "message"),
     [
         ("plus.folds=0", "plus.folds=0, but it must be at least 1"),
+        ("plus.nearby=11", "plus.nearby=11, but it must be from 0 to 10 seconds"),
         ("plus.chain=1", "plus.chain=1, but it must be true or false"),
         ("plus.average=1", "from 0 to below 1"),
         ("plus.longest_step=0", "plus.longest_step=0.0, but it must be above 0"),

@@ -38,21 +38,26 @@ def fit_linear_path(path: LinearPath, data: PlanningData, config: PlusConfig) ->
     """Fit every position; returns the scores that training uses, (N, T, A): without a window's own video.
 
     What is seen at the ends depends on where a window begins or ends and not on how long it is, so the first and the
-    last position also learn from pairs of neighbouring horizons.
+    last position also learn from pairs of neighbouring horizons. And a step looks much the same a second early or late,
+    so all positions learn from the windows as seen then, too.
     """
     train, num_actions = data.train, len(data.names)
     horizon = train.action_ids.shape[1]
     path.mean.copy_(torch.cat((train.start, train.goal), dim=1).double().mean(dim=0))
+    nearby = train.nearby if config.nearby and train.nearby is not None else ()
     fits: dict[int, RidgeFit] = {}
     for is_end in (True, False) if config.neighbours else (False,):
         pairs = pair_ends(train) if is_end else pair_ends(train, ())
         positions = [p for p in range(horizon) if not config.neighbours or (p in (0, horizon - 1)) == is_end]
         if not positions:
             continue
-        ridge = GroupedRidge(path.inputs(train.start[pairs.start], train.goal[pairs.goal]), pairs.groups)
+        rows = [path.inputs(train.start[pairs.start], train.goal[pairs.goal])]
+        rows += [path.inputs(start, goal) for start, goal in nearby]
+        again = torch.arange(len(train)).repeat(len(nearby))  # the windows come first among the pairs
+        ridge = GroupedRidge(torch.cat(rows), torch.cat([pairs.groups, pairs.groups[again]]))
         for position in positions:
-            rows = pairs.start if position == 0 else pairs.goal
-            fits[position] = ridge.choose(train.action_ids[rows, position], num_actions, judged=pairs.num_windows)
+            ids = train.action_ids[pairs.start if position == 0 else pairs.goal, position]
+            fits[position] = ridge.choose(torch.cat([ids, ids[again]]), num_actions, judged=pairs.num_windows)
     path.weights.copy_(torch.stack([fits[p].weights for p in range(horizon)]))
     if not config.held_out:
         seen: Tensor = path(train.start, train.goal)

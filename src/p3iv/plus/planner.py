@@ -74,6 +74,10 @@ def _describe(config: Config) -> str:
     return f"a chain fed by {fed}; trained {taught}; chosen by SR + mAcc + mIoU - 2 NLL of that chain"
 
 
+def _nearby_s(config: Config) -> int:
+    return config.plus.nearby if config.plus.linear else 0
+
+
 def _build(shape: PlannerShape, config: Config) -> P3IVPlus:
     return P3IVPlus(shape, config)
 
@@ -86,6 +90,7 @@ KIND = PlannerKind(
     scores=_scores,
     predict=_predict,
     describe=_describe,
+    nearby_s=_nearby_s,
     settle=_settle,
     merit=_merit,
     preset="p3iv-plus",

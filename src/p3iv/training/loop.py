@@ -102,8 +102,9 @@ def train(request: TrainRequest) -> TrainResult:
 def _train(request: TrainRequest) -> TrainResult:
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
-    is_visual = kind_of(request.config.planner).is_visual(request.config)
-    data = load_planning_data(request.dataset, request.config.data, with_steps=is_visual)
+    kind, config = kind_of(request.config.planner), request.config
+    is_visual, nearby_s = kind.is_visual(config), kind.nearby_s(config)
+    data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
     for note in data.notes:
         request.on_note(note)
     with join_world(device) as world:
