@@ -35,14 +35,14 @@ class GroupedRidge:
 
     def __init__(self, rows: Tensor, groups: Tensor) -> None:
         """Decompose rows (n, D), each of a group (n,) numbered from 0."""
-        self.rows = rows.double()
+        rows = rows.double()
         is_tall = len(rows) > rows.shape[1]
-        square = self.rows.T @ self.rows if is_tall else self.rows @ self.rows.T
+        square = rows.T @ rows if is_tall else rows @ rows.T
         values, vectors = torch.linalg.eigh(square)
         kept = values > _SMALLEST * values[-1].clamp_min(1e-300)
         self.values, vectors = values[kept], vectors[:, kept]  # (r,)
-        self.axes = vectors if is_tall else self.rows.T @ (vectors / self.values.sqrt())  # (D, r)
-        self.places = self.rows @ self.axes  # (n, r): the rows in these axes
+        self.axes = vectors if is_tall else rows.T @ (vectors / self.values.sqrt())  # (D, r)
+        self.places = rows @ self.axes  # (n, r): the rows in these axes
         self.members = [(groups == group).nonzero()[:, 0] for group in groups.unique()]
 
     def choose(self, ids: Tensor, num_classes: int, *, judged: int) -> RidgeFit:
