@@ -167,12 +167,11 @@ class _Reader:
         return is_timed and window.start_s is not None and window.goal_s is not None and window.video in self._store
 
     def tensors(self, windows: Sequence[Window], *, with_steps: bool) -> WindowTensors:
-        starts = [(w.video, w.start_s or 0.0) for w in windows]
-        goals = [(w.video, w.goal_s or 0.0) for w in windows]
+        start, goal = (self.observe(end) for end in _ends(windows))
         result = WindowTensors(
             windows=tuple(windows),
-            start=self.observe(starts),
-            goal=self.observe(goals),
+            start=start,
+            goal=goal,
             action_ids=torch.tensor([w.action_ids for w in windows], dtype=torch.int64),
             task_ids=torch.tensor([self._task_of[w.video] for w in windows], dtype=torch.int64),
         )
@@ -188,7 +187,7 @@ class _Reader:
 
     def nearby(self, windows: Sequence[Window], most_s: int) -> Tensor:
         """Starts and goals of windows, 1 to `most_s` seconds early and late: (S, 2, N, F)."""
-        ends = [[(w.video, w.start_s or 0.0) for w in windows], [(w.video, w.goal_s or 0.0) for w in windows]]
+        ends = _ends(windows)
         shifts = [shift for shift in range(-most_s, most_s + 1) if shift]
         return torch.stack([torch.stack([self.observe(end, shift) for end in ends]) for shift in shifts])
 
@@ -217,3 +216,8 @@ class _Reader:
             return wanted
         there = wanted[np.isin(wanted, kept.seconds)]
         return there[np.abs(wanted[:, None] - there).argmin(axis=1)] if len(there) else known
+
+
+def _ends(windows: Sequence[Window]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+    """The moments at which windows show their starts, and their goals."""
+    return [(w.video, w.start_s or 0.0) for w in windows], [(w.video, w.goal_s or 0.0) for w in windows]
