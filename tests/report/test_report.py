@@ -119,6 +119,19 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert write_report(runs[0]).path.read_bytes() == first
 
 
+def test_a_planner_that_samples_in_one_way_has_one_column_of_samples(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    change(run, sample_mode="argmax", modes={mode: {"kl": leaf(0.3)} for mode in ("argmax", "categorical", "chain")})
+    _, checker = report_of(run)
+    assert checker.text.count("this planner has one way to draw them") == 1
+    assert "under each latent" not in checker.text
+    assert "draws per latent" not in checker.text
+    change(run, modes={"argmax": {"kl": leaf(0.3)}, "categorical": {"kl": leaf(0.2)}})
+    _, checker = report_of(run)
+    assert "this planner has one way to draw them" not in checker.text
+    assert "draws per latent" in checker.text
+
+
 def test_right_and_wrong_windows_both_appear(tmp_path: Path) -> None:
     _, checker = report_of(make_run(tmp_path / "run"))
     assert checker.text.count("✓ right") == 4

@@ -15,6 +15,7 @@ MODES = {
     "categorical": "draws per latent",
     "chain": "draws from the chain",
 }
+ONE_MODE = "samples (this planner has one way to draw them)"
 EXACT = "the chain itself, exactly"
 METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
     "kl": ("KL divergence, nats", nats),
@@ -54,7 +55,10 @@ def _columns(evaluation: Evaluation, chosen: Scores, modes: Mapping[str, Scores]
     sampled = {name: leaf for name, leaf in chosen.items() if name in METRICS}
     mode = evaluation.sample_mode or "samples"
     table = dict(modes) or ({mode: sampled} if sampled else {})
-    columns = {MODES.get(name, name): table[name] for name in sorted(table, key=_mode_order)}
+    if evaluation.has_one_mode and mode in table:
+        columns = {ONE_MODE: table[mode]}
+    else:
+        columns = {MODES.get(name, name): table[name] for name in sorted(table, key=_mode_order)}
     return columns | ({EXACT: exact} if exact else {})
 
 

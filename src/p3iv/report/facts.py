@@ -106,7 +106,7 @@ def _samples(evaluation: Evaluation) -> str:
         return ""
     return _joined(
         f"{evaluation.num_samples} plans per window",
-        modes.get(evaluation.sample_mode or "", evaluation.sample_mode),
+        None if evaluation.has_one_mode else modes.get(evaluation.sample_mode or "", evaluation.sample_mode),
         None if evaluation.sample_seed is None else f"seed {evaluation.sample_seed}",
     )
 

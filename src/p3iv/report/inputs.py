@@ -76,6 +76,12 @@ class Evaluation:
         return self.data.partition(" (")[0]
 
     @property
+    def has_one_mode(self) -> bool:
+        """Whether the planner samples in one way, whatever mode is asked for."""
+        figures = list(self.modes.values())
+        return len(figures) > 1 and all(figure == figures[0] for figure in figures)
+
+    @property
     def is_simulated(self) -> bool:
         return "simulated" in self.data.lower()
 
