@@ -74,7 +74,7 @@ class OptimConfig:
     decay: float = 0.65
     decay_every: int = 40
     precision: str = "float32"  # or `float64`, to compare runs; or `mixed`, on cuda only
-    max_cpu_s: float | None = None  # stop after the epoch that passes this much process time
+    max_cpu_s: float | None = None  # process time; an epoch that would pass it is not begun, but for the first
     patience: int | None = None  # stop after so many epochs without a better one on validation windows
 
     def __post_init__(self) -> None:

@@ -170,6 +170,17 @@ def test_what_data_cannot_fill_says_why_and_is_not_tried_again(tmp_path: Path, d
     assert planned == [0]
 
 
+def test_a_trained_run_that_cannot_be_shown_has_failed_and_is_tried_again(done: ReproduceRequest, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(done.data[0], data)
+    truth = (data / "truth.jsonl").read_text()
+    (data / "truth.jsonl").write_text("{}\n" + truth)
+    request = replace(done, names=("gallery-t3",), data=(data,), out=tmp_path / "out", horizons=())
+    assert ["truth.jsonl:1" in outcome.about for outcome in reproduce(request).failures.values()] == [True]
+    (data / "truth.jsonl").write_text(truth)
+    assert not reproduce(request).failures
+
+
 def test_a_smaller_k_is_a_prefix_of_the_largest(done: ReproduceRequest) -> None:
     run = done.out / "runs" / cells(done, "viterbi")[0]["runs"]
     trained = load_planner(run / BEST)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import signal
 import subprocess
@@ -230,6 +231,14 @@ def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path
 def test_the_cpu_budget_ends_a_run(dataset: Dataset, tmp_path: Path) -> None:
     result = train(TrainRequest(dataset, tmp_path / "run", quick(50, optim__max_cpu_s=0.001)))
     assert result.epochs == 1
+
+
+def test_an_epoch_that_would_pass_the_cpu_budget_is_not_begun(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "process_time", itertools.count(step=10.0).__next__)  # an epoch takes ten seconds
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(50, optim__max_cpu_s=45.0)))
+    assert (result.epochs, result.cpu_s) == (4, 40.0)
 
 
 def test_a_run_ends_when_validation_has_not_improved_for_long(dataset: Dataset, tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ def work(job: Job) -> Outcome:
     try:
         return Outcome(job.key, "done", _work(job))
     except (DatasetError, SplitError) as error:
-        return Outcome(job.key, "impossible", str(error))
+        is_trained = (job.folder / TRAINED).exists()  # then the data does have what a run needs
+        return Outcome(job.key, "failed" if is_trained else "impossible", str(error))
     except Exception as error:  # one bad run must not end the others; it is shown in its cells
         return Outcome(job.key, "failed", f"{type(error).__name__}: {error}", traceback.format_exc())
 

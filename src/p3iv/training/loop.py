@@ -275,9 +275,10 @@ class _Run:
         save_last(self.request.run, self.learner, self.header)
 
     def _has_had_enough(self) -> bool:
-        """Whether the budget is spent, or validation has not improved for too long."""
+        """Whether the budget would not last for another epoch, or validation has not improved for too long."""
         optim, done = self.config.optim, self.progress
-        is_spent = optim.max_cpu_s is not None and done.cpu_s >= optim.max_cpu_s
+        with_next_s = done.cpu_s * (done.epoch + 1) / max(1, done.epoch)
+        is_spent = optim.max_cpu_s is not None and with_next_s > optim.max_cpu_s
         return is_spent or (optim.patience is not None and done.epoch - done.best_epoch >= optim.patience)
 
     def _new_learner(self) -> Learner:
