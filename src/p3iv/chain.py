@@ -61,7 +61,7 @@ class Chain:
 
     def log_messages(self) -> tuple[Tensor, Tensor]:
         """Logs of the weight of all beginnings that end in an action and of all ends that follow: (N, T, A) each."""
-        return self._log_forward, _log_backward(self.log_emissions, self.log_transitions)
+        return self._log_forward, _log_backward(self.log_emissions, self.transitions)
 
     def marginals(self) -> Tensor:
         """The probability of every action at every position: (N, T, A)."""
@@ -85,11 +85,17 @@ class Chain:
         Returns:
             (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
         """
-        return torch.stack([_draw_one(window[None], self.log_transitions, uniforms) for window in self.log_emissions])
+        forwards = (_log_forward(window[None], self.transitions)[0] for window in self.log_emissions)
+        return torch.stack([_draw_one(forward, self.log_transitions, uniforms) for forward in forwards])
+
+    @cached_property
+    def transitions(self) -> Tensor:
+        """The weights of the transitions themselves: (A, A)."""
+        return self.log_transitions.exp()
 
     @cached_property
     def _log_forward(self) -> Tensor:
-        return _log_forward(self.log_emissions, self.log_transitions)
+        return _log_forward(self.log_emissions, self.transitions)
 
 
 def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,21 +140,19 @@ def _largest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
     return found.values, found.indices
 
 
-def _log_forward(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
+def _log_forward(log_emissions: Tensor, transitions: Tensor) -> Tensor:
     """Log of the weight of all beginnings that end in an action: (n, T, A)."""
-    transitions = log_transitions.exp()
     steps = [log_emissions[:, 0]]
     for emission in log_emissions.unbind(dim=1)[1:]:
         steps.append(_log_product(steps[-1], transitions) + emission)
     return torch.stack(steps, dim=1)
 
 
-def _log_backward(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
+def _log_backward(log_emissions: Tensor, transitions: Tensor) -> Tensor:
     """Log of the weight of all ends that follow an action: (n, T, A)."""
-    transitions = log_transitions.exp().T
     steps = [torch.zeros_like(log_emissions[:, 0])]
     for emission in reversed(log_emissions.unbind(dim=1)[1:]):
-        steps.append(_log_product(steps[-1] + emission, transitions))
+        steps.append(_log_product(steps[-1] + emission, transitions.T))
     return torch.stack(steps[::-1], dim=1)
 
 
@@ -159,9 +163,8 @@ def _log_product(log_weights: Tensor, matrix: Tensor) -> Tensor:
     return ((log_weights - shift).exp() @ matrix).log() + shift
 
 
-def _draw_one(log_emissions: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Tensor:
-    """(1, T, A) and (K, T) -> (K, T)."""
-    forward = _log_forward(log_emissions, log_transitions)[0]
+def _draw_one(forward: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Tensor:
+    """What the beginnings of one window weigh (T, A) and (K, T) -> (K, T)."""
     if forward[-1].max() == -torch.inf:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
     drawn = [_pick(forward[-1][None], torch.zeros(len(uniforms), dtype=torch.int64), uniforms[:, -1])]

@@ -11,6 +11,7 @@ import torch
 
 from p3iv.config import PlusConfig
 from p3iv.errors import ConfigError
+from p3iv.losses import language_loss
 from p3iv.observations import PlanningData
 from p3iv.plus.learner import Lessons, PlusLearner, chain_scores
 from p3iv.plus.linear_path import LinearPath, fit_linear_path
@@ -44,6 +45,51 @@ def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() 
     torch.testing.assert_close(found, (log_z, score))
     gradients = (torch.autograd.grad((z - s).sum(), (emissions, beta)) for z, s in (found, (log_z, score)))
     torch.testing.assert_close(*gradients)
+
+
+def test_emissions_are_the_three_paths_weighted_with_the_ends_at_the_ends_alone(data: PlanningData) -> None:
+    planner = learner(data).planner.eval()
+    assert (planner.gain.unique().tolist(), planner.scale.unique().tolist()) == ([0.5], [18.0])
+    start, goal = data.val.start[:5], data.val.goal[:5]
+    with torch.no_grad():
+        found = planner(start, goal)
+        seen = planner.base.encode(start, goal)
+        hidden = planner.base.decode(planner.base.tokens_of(seen), None)[:, 0]
+        expected = 0.5 * planner.base.action_head(hidden) + 18 * planner.linear(start, goal)
+        texts = planner.base.encode_target(planner.language)
+        for place, (head, moment) in {0: (planner.end_heads[0], 0), -1: (planner.end_heads[1], 1)}.items():
+            expected[:, place] += 0.5 * head(seen[:, moment]) @ texts.T
+    torch.testing.assert_close(found.emissions, expected)
+
+
+def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
+    subject = learner(data)
+    plus, rows = subject.config.plus, torch.tensor([3, 50, 150])
+    assert (plus.spread, plus.ends, plus.label_smoothing, subject.config.loss.language) == (0.6, 2.0, 0.3, 0.5)
+    subject.student.eval()  # no dropout
+    taught, lessons = batch(data, rows), subject.lessons
+    found = {name: term.item() for name, term in subject._losses(taught).items()}
+    with torch.no_grad():
+        out = subject.student(taught.start, taught.goal, lessons.linear[rows].to(taught.start))
+    expected = dict.fromkeys(("chain", "spread", "ends"), 0.0)
+    for place, row in enumerate(rows.tolist()):
+        e, ids = out.emissions[place].double(), taught.action_ids[place]
+        first, second, third = ids.tolist()
+        step = lessons.transitions[lessons.fold[row]].double()  # beta is 1 before the first step
+        every = e[0][:, None, None] + step[:, :, None] + e[1][None, :, None] + step[None] + e[2]
+        log_z = every.logsumexp(dim=(0, 1, 2)).item()
+        expected["chain"] += (log_z - every[first, second, third].item()) / len(rows)
+        expected["spread"] += 0.6 * (log_z / 3 - e.mean().item()) / len(rows)
+        for scores, right in zip(out.end_scores[place].double(), (first, third), strict=True):
+            logs = scores.log_softmax(dim=0)
+            expected["ends"] -= 2 * (0.7 * logs[right] + 0.3 * logs.mean()).item() / len(rows)
+    expected["language"] = (
+        0.5
+        * language_loss(
+            out.states, out.descriptions, taught.action_ids, subject.config.loss.language_temperature
+        ).item()
+    )
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_planner_is_the_moving_average_of_its_student(data: PlanningData) -> None:

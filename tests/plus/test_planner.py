@@ -14,7 +14,7 @@ from p3iv.config import override, parse_settings, preset_config
 from p3iv.dataset import Dataset
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.evaluation import EvaluationRequest, evaluate
-from p3iv.metrics import exact_divergences, references_of
+from p3iv.metrics import PlanScores, exact_divergences, references_of
 from p3iv.observations import PlanningData
 from p3iv.planner import Planner
 from p3iv.plus.planner import KIND, TEMPERATURES
@@ -112,6 +112,35 @@ def test_an_ensemble_over_two_horizons_is_refused(run: Path, dataset: Dataset, t
     train(TrainRequest(dataset, tmp_path / "other", quick(data__horizon=4, optim__epochs=1)))
     with pytest.raises(CheckpointError, match=r"horizon=4, not 3.*no ensemble"):
         evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
+
+
+def test_an_ensemble_over_two_splits_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    config = quick(data__split="video", data__split_seed=1, optim__epochs=1)
+    train(TrainRequest(dataset, tmp_path / "other", config))
+    with pytest.raises(CheckpointError, match=r"another split than .*no ensemble"):
+        evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
+
+
+def test_an_epoch_is_chosen_by_its_plans_in_percent_less_two_a_nat(trained: TrainedPlanner, data: PlanningData) -> None:
+    planner, references = trained.planner, references_of(data.val.action_ids)
+    with torch.no_grad():
+        chain = planner.chain(data.val.start, data.val.goal)
+    window, row = references.pairs
+    logs = chain.log_probability(references.plans[row], window)
+    nll = exact_divergences(logs, references, len(data.names)).nll.mean().item()
+    [merit] = KIND.merit(planner, data, PlanScores(0.5, 0.25, 0.125, len(data.val)))
+    assert merit == pytest.approx(50 + 25 + 12.5 - 2 * nll)
+
+
+def test_without_calibration_the_temperature_stays_at_one(data: PlanningData) -> None:
+    planner = KIND.build(_shape_of(data, quick()), quick(plus__calibrated=False))
+    KIND.fit(planner, data)
+    KIND.settle(planner, data)
+    assert planner.temperature.item() == 1.0
+    planner = KIND.build(_shape_of(data, quick()), quick())
+    KIND.fit(planner, data)
+    KIND.settle(planner, data)
+    assert planner.temperature.item() != 1.0
 
 
 def test_the_temperature_is_the_best_on_validation_and_part_of_the_checkpoint(

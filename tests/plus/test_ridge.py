@@ -34,6 +34,7 @@ def test_the_closed_form_equals_a_refit_without_each_group(num_rows: int, penalt
         own = groups == group
         expected = rows[own] @ refit(rows[~own], targets[~own], penalty)
         torch.testing.assert_close(fit.held_out[own], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(GroupedRidge(rows, groups).fit(targets, penalty, judged=7).held_out, fit.held_out[:7])
 
 
 def test_rows_that_depend_on_one_another_have_a_fit_too() -> None:

@@ -158,7 +158,7 @@ def chain_scores(
 def expected_transitions(chain: Chain, values: Tensor) -> Tensor:
     """The expected sum of values (A, A) of the transitions of a plan: (N,)."""
     log_begin, log_end = chain.log_messages()  # (N, T, A) each
-    weighted = chain.log_transitions.exp() * values
+    weighted = chain.transitions * values
     log_z = chain.log_normaliser()[:, None, None]
     begin = (log_begin[:, :-1] - log_begin[:, :-1].amax(dim=2, keepdim=True)).exp()
     follow = log_end[:, 1:] + chain.log_emissions[:, 1:]

@@ -6,7 +6,8 @@ that never saw it, without a second fit:
     held_out_g = Y_g - (I - H_gg)^-1 (Y_g - H_g Y)
 
 All is done in the axes of the rows' own spectrum, min(rows, width) of them, so that one decomposition serves every
-penalty and no matrix of rows x rows is ever built where the rows outnumber the width of the features.
+penalty. No square matrix has more than min(rows, width)^2 entries, or (rows of one video)^2: with 1,024 features at each
+end 32 MiB, however many windows there are. What grows with the rows are a few (rows, width) and (rows, classes) arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class RidgeFit:
     """A linear classifier, and how it scores each row without that row's group."""
 
     weights: Tensor  # (D, C) float64
-    held_out: Tensor  # (n, C) float64
+    held_out: Tensor  # (judged, C) float64
     penalty: float
 
 
@@ -50,23 +51,26 @@ class GroupedRidge:
         targets = functional.one_hot(ids, num_classes).double()
         best, most = None, -1
         for penalty in PENALTIES:
-            fit = self.fit(targets, penalty)
-            right = int((fit.held_out.argmax(dim=1) == ids)[:judged].sum())
+            fit = self.fit(targets, penalty, judged=judged)
+            right = int((fit.held_out.argmax(dim=1) == ids[:judged]).sum())
             if best is None or right > most:
                 best, most = fit, right
         if best is None:
             raise AssertionError("there is at least one penalty")
         return best
 
-    def fit(self, targets: Tensor, penalty: float) -> RidgeFit:
-        """Least squares onto targets (n, C) with a squared penalty on all weights."""
+    def fit(self, targets: Tensor, penalty: float, *, judged: int | None = None) -> RidgeFit:
+        """Least squares onto targets (n, C) with a squared penalty on all weights; of `judged` rows, or all, held out."""
+        judged = len(targets) if judged is None else judged
         shrunk = 1 / (self.values + penalty)  # (r,)
         inner = shrunk[:, None] * (self.places.T @ targets)  # (r, C)
         residuals = targets - self.places @ inner
-        held_out = torch.empty_like(targets)
+        held_out = targets.new_empty(judged, targets.shape[1])
         for members in self.members:
             places = self.places[members]
             hat = (places * shrunk) @ places.T
             own = torch.eye(len(members), dtype=torch.float64) - hat
-            held_out[members] = targets[members] - torch.linalg.solve(own, residuals[members])
+            scores = targets[members] - torch.linalg.solve(own, residuals[members])
+            is_judged = members < judged
+            held_out[members[is_judged]] = scores[is_judged]
         return RidgeFit(self.axes @ inner, held_out, penalty)
