@@ -9,6 +9,7 @@ for steps, probability in distribution.top(3):
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from p3iv.chain import Chain
 from p3iv.decoding import deciding_chain, decode, followed, followed_probability
 from p3iv.errors import PlanError
 from p3iv.plans import PlanDistribution, count_plans, distribution_of
 from p3iv.sampling import SampleSettings
 from p3iv.training.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.training.device import choose_device
+from p3iv.types import counted, listed
 
 
 class Planner:
@@ -73,10 +76,24 @@ class Planner:
         """
         if number < 1:
             raise PlanError(f"{number} best plans, but ask for at least 1.")
-        draws = self._sampler(SampleSettings()).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
-        plans, logs = deciding_chain(draws, self.trained.transitions).best_plans(number)
+        plans, logs = self._chain(start, goal).best_plans(number)
         found = zip(plans[0].tolist(), logs[0].exp().tolist(), strict=True)
         return [(tuple(self.names[action] for action in plan), share) for plan, share in found if share > 0]
+
+    def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
+        """How probable a plan in words is, drawn or not, under the chain that decodes: see `best_plans`."""
+        if len(plan) != self.horizon:
+            raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
+        if unknown := [step for step in plan if step not in self.names]:
+            near = get_close_matches(str(unknown[0]), self.names, n=3)
+            hint = f" Near it: {listed([repr(name) for name in near])}." if near else ""
+            raise PlanError(f"{unknown[0]!r} is none of the {len(self.names)} actions of this planner.{hint}")
+        action_ids = torch.tensor([[self.names.index(step) for step in plan]])
+        return float(self._chain(start, goal).log_probability(action_ids, torch.zeros(1, dtype=torch.int64)).exp())
+
+    def _chain(self, start: Any, goal: Any) -> Chain:
+        draws = self._sampler(SampleSettings()).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
+        return deciding_chain(draws, self.trained.transitions)
 
     def _plan_one(self, start: Any, goal: Any, settings: SampleSettings, mode: str) -> PlanDistribution:
         draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])

@@ -12,7 +12,7 @@ import torch
 from p3iv.chain import Chain
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.dataset import Dataset
-from p3iv.errors import CheckpointError, ConfigError
+from p3iv.errors import CheckpointError, ConfigError, PlanError
 from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.metrics import PlanScores, exact_divergences, references_of
 from p3iv.observations import PlanningData
@@ -93,6 +93,19 @@ def test_the_best_plans_have_the_probabilities_of_the_chain_best_first(
     plans = torch.tensor([[data.names.index(step) for step in steps] for steps, _ in found])
     expected = chain.log_probability(plans, torch.full((7,), 4)).exp()
     assert shares == pytest.approx(expected.tolist(), rel=1e-3)
+
+
+def test_any_plan_in_words_has_a_probability(run: Path, chain: Chain, data: PlanningData) -> None:
+    planner, pair = Planner.from_pretrained(run), (data.test.start[4], data.test.goal[4])
+    ids = torch.tensor([[5, 70, 12]])  # no plan that would be drawn
+    words = [data.names[action] for action in ids[0].tolist()]
+    expected = chain.log_probability(ids, torch.tensor([4])).exp().item()
+    assert 0 < expected < 1e-4
+    assert planner.probability(*pair, words) == pytest.approx(expected, rel=1e-3)
+    with pytest.raises(PlanError, match=r"A plan of 2 steps, but this planner's plans have 3"):
+        planner.probability(*pair, words[:2])
+    with pytest.raises(PlanError, match=r"'set out a mag' is none of the 90 actions .* Near it: 'set out a mug'"):
+        planner.probability(*pair, ["set out a mag", *words[1:]])
 
 
 def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Path, data: PlanningData) -> None:

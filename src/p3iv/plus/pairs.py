@@ -2,8 +2,8 @@
 
 What is seen at the start depends on the first step of a window alone, and what is seen at the goal on its last. So the
 windows of horizon T of one video, recombined, show the pairs of other horizons too: their first and last actions are
-known, and more of them are seen than T-windows alone would show. All of T + 1 and T + 2 are found so; of T - 1, those that
-begin where a T-window begins and end where one ends, 82 % on CaptainCook4D at T = 3.
+known, and more of them are seen than T-windows alone would show. All of T + 1 and T + 2 are found so; of T - 1, those
+that begin where a T-window begins and end where one ends, 82 % on CaptainCook4D at T = 3.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ that never saw it, without a second fit:
     held_out_g = Y_g - (I - H_gg)^-1 (Y_g - H_g Y)
 
 All is done in the axes of the rows' own spectrum, min(rows, width) of them, so that one decomposition serves every
-penalty. No square matrix has more than min(rows, width)^2 entries, or (rows of one video)^2: with 1,024 features at each
-end 32 MiB, however many windows there are. What grows with the rows are a few (rows, width) and (rows, classes) arrays.
+penalty. No square matrix has more than min(rows, width)^2 entries, or (rows of one video)^2: with 1,024 features at
+each end 32 MiB, however many windows there are. What grows with the rows are a few arrays of (rows, width or classes).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GroupedRidge:
         return best
 
     def fit(self, targets: Tensor, penalty: float, *, judged: int | None = None) -> RidgeFit:
-        """Least squares onto targets (n, C) with a squared penalty on all weights; of `judged` rows, or all, held out."""
+        """Least squares onto targets (n, C) with a squared penalty on all weights; the first `judged` rows held out."""
         judged = len(targets) if judged is None else judged
         shrunk = 1 / (self.values + penalty)  # (r,)
         inner = shrunk[:, None] * (self.places.T @ targets)  # (r, C)

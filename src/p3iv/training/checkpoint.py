@@ -121,8 +121,8 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
     """The planners of one or several checkpoint files, as one.
 
     Raises:
-        CheckpointError: where a member was not made for the same actions, horizon and features as the first, or not from
-            the same windows: what one of them is tested on, another may have learned.
+        CheckpointError: where a member was not made for the same actions, horizon and features as the first, or not
+            from the same windows: what one of them is tested on, another may have learned.
     """
     first, *others = (load_planner(path, device=device) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
@@ -133,8 +133,8 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
             raise CheckpointError(f"{path} was made for {difference}, as {paths[0]} was: they are no ensemble.")
         if other.header.data_fingerprint != first.header.data_fingerprint:
             raise CheckpointError(
-                f"{path} learned from other features, windows or another split than {paths[0]}, so it may know what that "
-                f"one is tested on: they are no ensemble. Train both on the same data with the same --split."
+                f"{path} learned from other features, windows or another split than {paths[0]}, so it may know what "
+                f"that one is tested on: they are no ensemble. Train both on the same data with the same --split."
             )
     return replace(first, others=tuple(others))
 
