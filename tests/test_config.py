@@ -42,6 +42,7 @@ def test_the_default_is_the_paper_s() -> None:
         ("optim.precision=float16", "float32, float64 or mixed"),
         ("optim.max_cpu_s=0", "above 0"),
         ("optim.patience=0", "at least 1"),
+        ("baseline.goal_weight=-1", "a finite number from 0, or null"),
         ("data.observation=median", "mean or concat"),
         ("seed=-1", "seed=-1"),
         ("optim.epochs", "key=value"),
@@ -58,6 +59,14 @@ def test_settings_read_numbers_as_people_write_them() -> None:
     config = override(Config(), changes)
     assert (config.optim.learning_rate, config.loss.language, config.optim.max_cpu_s) == (1e-4, 1.0, None)
     assert config.optim.epochs == 7
+
+
+@pytest.mark.parametrize(("text", "weight"), [("null", None), ("1.0", 1.0), ("30", 30.0)])
+def test_a_weight_is_given_or_left_to_be_chosen(text: str, weight: float | None) -> None:
+    config = override(Config(), parse_settings([f"baseline.goal_weight={text}"]))
+    assert config_from(yaml.safe_load(config.to_yaml())) == config
+    assert config.baseline.goal_weight == weight
+    assert Config().baseline.goal_weight is None
 
 
 @given(st.text(max_size=30))

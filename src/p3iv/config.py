@@ -94,7 +94,7 @@ class BaselineConfig:
 
     neighbours: int = 1  # k of retrieval; more than 1 give a distribution of plans
     beam: int = 10  # width of a beam search
-    goal_weight: float = 1.0  # of the distance between where a plan arrives and the goal, against its log probability
+    goal_weight: float | None = None  # of a plan's distance to the goal, against its log probability; null: chosen
     temperature: float = 1.0  # of plans that are drawn action by action
     inner_steps: int = 4  # of gradient descent on a plan
     inner_rate: float = 10.0  # where that descent starts to learn its rates
@@ -102,7 +102,8 @@ class BaselineConfig:
     def __post_init__(self) -> None:
         for name in ("neighbours", "beam", "inner_steps"):
             _require(getattr(self, name) >= 1, self, name, "at least 1")
-        _require(0 <= self.goal_weight < math.inf, self, "goal_weight", "a finite number from 0")
+        weight = self.goal_weight
+        _require(weight is None or 0 <= weight < math.inf, self, "goal_weight", "a finite number from 0, or null")
         for name in ("temperature", "inner_rate"):
             _require(0 < getattr(self, name) < math.inf, self, name, "a finite number above 0")
 

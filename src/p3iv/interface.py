@@ -24,6 +24,7 @@ from p3iv.transitions import Transitions
 
 Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in one
 Module = TypeVar("Module", bound=nn.Module)
+OF_SOME = ("baseline.", "plus.")  # how settings begin that not all planners read
 Merit = tuple[float, ...]  # of two epochs, the one with the larger is kept
 
 
@@ -82,6 +83,7 @@ class PlannerKind(Generic[Module]):
     scores: Callable[[Module, Tensor, Tensor], Tensor]  # (B, F) twice -> (B, T, A), finite as long as all is well
     predict: Callable[[Module, Transitions, Tensor, Tensor], Tensor]  # the plans to follow, (B, T): for validation
     describe: Callable[[Config], str]  # a line for the model card
+    reads: tuple[str, ...] = OF_SOME  # which of those settings it reads, by the beginnings of their names
     is_visual: Callable[[Config], bool] = lambda _: False  # whether it learns from what is seen at every step
     nearby_s: Callable[[Config], int] = lambda _: 0  # how far from its windows' moments it looks in training, seconds
     settle: Callable[[Module, PlanningData], None] = lambda *_: None  # what it chooses on validation after an epoch

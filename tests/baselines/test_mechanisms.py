@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from baselines.conftest import Build, quick
-from p3iv.baselines.ext_gail import with_parts
+from p3iv.baselines.ext_gail import ExtGailLearner, with_parts
 from p3iv.errors import DatasetError
 from p3iv.interface import Batch
 from p3iv.sampling import SampleSettings
@@ -91,19 +92,53 @@ def test_ext_gail_s_context_changes_the_plans(build: Build) -> None:
     assert (marginals[0] - marginals[1]).abs().max() > 0.1
 
 
+def values_of(module: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+
+
+def slopes_of(module: nn.Module) -> Tensor:
+    return torch.cat([torch.zeros(0) if p.grad is None else p.grad.flatten().clone() for p in module.parameters()])
+
+
 def test_ext_gail_s_two_players_learn_apart(build: Build) -> None:
     """The critic's step leaves the planner alone, and the planner's leaves the critic alone."""
     planner = build("ext-gail")
     learner = kind_of("ext-gail").teach(planner, None, quick("ext-gail"), lambda _: None)  # type: ignore[arg-type]
-    critic = learner.modules["critic"]
-    learner.critic_optimizer.step = lambda *_: None  # type: ignore[attr-defined]
-    before = [p.clone() for p in critic.parameters()]
-    moved = [p.clone() for p in planner.parameters()]
+    players = planner, learner.modules["critic"]
+    learner.train_step(batch(), None)  # from now on both have slopes that the other's step could follow
+    slopes, values = [slopes_of(planner)], [[values_of(player) for player in players]]
+    critic_s, planner_s = learner.optimizers["critic_optimizer"], learner.optimizers["optimizer"]
+    critic_s.register_step_pre_hook(lambda *_: slopes.extend(map(slopes_of, players)))
+    planner_s.register_step_pre_hook(lambda *_: values.append([values_of(player) for player in players]))
     terms = learner.train_step(batch(), None)
-    assert all(torch.equal(a, b) for a, b in zip(before, critic.parameters(), strict=True))
-    assert any(not torch.equal(a, b) for a, b in zip(moved, planner.parameters(), strict=True))
+    before, between, after = *values, [values_of(player) for player in players]
+    assert [torch.equal(*pair) for pair in zip(before, between, strict=True)] == [True, False]
+    assert [torch.equal(*pair) for pair in zip(between, after, strict=True)] == [False, True]
+    assert torch.equal(slopes[0], slopes[1])  # the critic's loss gives the planner none
+    assert torch.equal(slopes[2], slopes_of(players[1]))  # nor the planner's the critic
     assert {"action", "state", "context", "adversarial", "recovery", "critic", "total"} == set(terms)
-    assert all(p.requires_grad for p in critic.parameters())
+    assert all(p.requires_grad for p in players[1].parameters())
+
+
+def test_ext_gail_s_policy_learns_from_the_critic_through_its_gumbel_actions(build: Build) -> None:
+    planner, given = build("ext-gail"), batch()
+    learner = ExtGailLearner(planner, quick("ext-gail"), lambda _: None, augments=False)
+    start, goal = planner.encode(given.start), planner.encode(given.goal)
+    states, actions = learner._own_plan(start, goal, planner.context_of(start, goal)[0])
+    context, scored = torch.zeros(8, planner.context_width, dtype=torch.float64), torch.ones(8, 3, dtype=torch.float64)
+    learner._fool(states.detach(), actions, context, scored).backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in planner.action_head.parameters())
+    assert all(parameter.grad is None for parameter in learner.discriminator.parameters())
+
+
+def test_ext_gail_s_critic_tells_a_policy_that_stands_still_from_what_was_done(build: Build) -> None:
+    torch.manual_seed(0)
+    learner = ExtGailLearner(build("ext-gail"), quick("ext-gail"), lambda _: None, augments=False)
+    learner.optimizer.param_groups.clear()
+    losses = [float(learner.train_step(batch(), None)["critic"]) for _ in range(60)]
+    chance = 2 * math.log(2)
+    assert losses[0] == pytest.approx(chance, abs=0.05)
+    assert sum(losses[-10:]) / 10 < 0.8 * chance
 
 
 def parts_of(horizon: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from baselines.conftest import quick
+from conftest import RunP3iv
+from p3iv.config import BaselineConfig
 from p3iv.dataset import Dataset
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation import EvaluationRequest, evaluate
@@ -66,6 +71,32 @@ def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name
     assert torch.allclose(alone.marginals.sum(dim=-1), torch.ones(1, 3, dtype=torch.float64))
     with pytest.raises(ConfigError, match=f"planner={name} has none"):
         kind.sampler(planner, SampleSettings(4, input_noise=0.1))
+
+
+@pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv-plus"])
+def test_every_planner_names_in_its_file_the_settings_of_baselines_that_it_reads(name: str, data: PlanningData) -> None:
+    read = set()
+
+    class Watched(BaselineConfig):
+        def __getattribute__(self, key: str) -> Any:
+            if not key.startswith("__"):
+                read.add(f"baseline.{key}")
+            return super().__getattribute__(key)
+
+    config, kind = replace(quick(name), baseline=Watched()), kind_of(name)
+    read.clear()  # of what the settings check in themselves
+    planner = kind.build(_shape_of(data, config), config)
+    kind.fit(planner, data)
+    kind.settle(planner, data)
+    kind.sampler(planner, SampleSettings(2)).draw(data.test.start[:2], data.test.goal[:2])
+    assert read == set(kind.reads)
+    about = sys.modules[kind.build.__module__].__doc__ or ""
+    assert all(f"`{setting}`" in about for setting in read)
+
+
+def test_no_two_planners_are_described_alike() -> None:
+    lines = [kind_of(name).describe(quick(name)) for name in PLANNERS]
+    assert len(set(lines)) == len(lines)
 
 
 def test_an_unknown_planner_is_refused_with_those_there_are(dataset: Dataset, tmp_path: Path) -> None:
@@ -159,3 +190,20 @@ def test_every_learned_planner_is_ten_times_as_accurate_as_random_on_held_out_wi
         plans = trained.kind.predict(trained.planner, trained.transitions, data.test.start, data.test.goal)
     accuracy = float((plans == data.test.action_ids).double().mean())
     assert accuracy >= 10 / len(data.names)
+
+
+@pytest.mark.parametrize(
+    ("planner", "setting", "read"),
+    [
+        ("wltdo", "baseline.beam=5", "baseline.temperature"),
+        ("p3iv", "plus.chain=false", "none"),
+        ("p3iv-plus", "baseline.beam=3", r"plus\.\*"),
+    ],
+)
+def test_a_setting_that_a_planner_does_not_read_is_refused(
+    planner: str, setting: str, read: str, tabletop: Path, tmp_path: Path, p3iv: RunP3iv
+) -> None:
+    result = p3iv("train", str(tabletop), "--out", str(tmp_path / "run"), "--planner", planner, "--set", setting)
+    assert result.returncode == 1
+    assert re.search(rf"planner {planner} does not read it; of that kind it reads {read}\.", result.stderr)
+    assert not (tmp_path / "run").exists()

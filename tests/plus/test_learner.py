@@ -68,6 +68,7 @@ def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
     assert (plus.spread, plus.ends, plus.label_smoothing, subject.config.loss.language) == (0.6, 2.0, 0.3, 0.5)
     subject.student.eval()  # no dropout
     taught, lessons = batch(data, rows), subject.lessons
+    assert lessons.linear is not None
     found = {name: term.item() for name, term in subject._losses(taught).items()}
     with torch.no_grad():
         out = subject.student(taught.start, taught.goal, lessons.linear[rows].to(taught.start))

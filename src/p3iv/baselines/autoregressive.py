@@ -33,7 +33,13 @@ class Beams:
     """The plans that a beam search ends with, best first."""
 
     plans: Tensor  # (B, W, T)
-    scores: Tensor  # (B, W)
+    log_probabilities: Tensor  # (B, W)
+    arrivals: Tensor  # (B, W)
+
+    @property
+    def scores(self) -> Tensor:
+        """What they are ranked by: (B, W)."""
+        return self.log_probabilities + self.arrivals
 
 
 class Autoregressive(Baseline):
@@ -125,6 +131,6 @@ def beam_search(planner: Autoregressive, start: Tensor, goal: Tensor, width: int
         rows = (window * plans.shape[1] + parent).flatten()
         plans = torch.cat((plans[window, parent], action[:, :, None]), dim=2)
         memory = planner.move(tuple(part[rows] for part in memory), action.flatten())
-    scores = scores + planner.arrival(memory).view_as(scores)
-    scores, order = scores.sort(dim=1, descending=True, stable=True)
-    return Beams(plans[window, order], scores)
+    arrivals = planner.arrival(memory).view_as(scores)
+    order = (scores + arrivals).sort(dim=1, descending=True, stable=True).indices
+    return Beams(plans[window, order], scores[window, order], arrivals[window, order])

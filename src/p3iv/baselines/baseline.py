@@ -164,7 +164,9 @@ def kind(
     teach: Callable[[Any, PlanningData, Config, Sync], Learner] | None = None,
     *,
     about: str | None,
+    reads: tuple[str, ...] = (),
     is_visual: bool = False,
+    settle: Callable[[Any, PlanningData], None] = lambda *_: None,
 ) -> PlannerKind[Any]:
     """A baseline as a planner of the house, `about` its file's docstring; without `teach` it is fitted at once."""
     summary = " ".join((about or "").partition("\n\n")[0].split())
@@ -176,7 +178,9 @@ def kind(
         scores=_scores,
         predict=_predict,
         describe=lambda _: summary,
+        reads=reads,
         is_visual=lambda _: is_visual,
+        settle=settle,
     )
 
 

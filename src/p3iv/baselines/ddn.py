@@ -10,6 +10,10 @@ how the search weighs likelihood against distance. Settled:
 - In training the true actions are forced, and states are those that T imagines from the start, as at inference.
 - Beam search (`baseline.beam`) keeps the likeliest beginnings; whole plans are ranked by log probability minus
   `baseline.goal_weight` times the squared distance per dimension between the state that they end in and the goal's.
+  That weight is chosen on validation windows after every epoch, unless it is given. This choice is ours: no weight
+  suits all data. Of one run's test plans on the tabletop (T = 3), 49.9 % were right at 1 and 59.3 % at 100; on
+  CaptainCook4D, 3.1 % at 1 and 1.0 % at 100.
+- It has no samples but its plan; `categorical` ones are drawn at `baseline.temperature`.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from p3iv.baselines.autoregressive import Autoregressive, Memory, beam_search
+from p3iv.baselines.autoregressive import Memory
 from p3iv.baselines.baseline import Gradients, kind
+from p3iv.baselines.searching import SEARCH_SETTINGS, Searching, choose_goal_weight
 from p3iv.baselines.states import state_loss, states_of
 from p3iv.config import Config
 from p3iv.interface import Batch, Sync
@@ -27,7 +32,7 @@ from p3iv.models import PlannerShape, mlp
 from p3iv.observations import PlanningData
 
 
-class Ddn(Autoregressive):
+class Ddn(Searching):
     """Forward and conjugate dynamics in one latent space."""
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
@@ -57,13 +62,6 @@ class Ddn(Autoregressive):
         state = state + self.forward_dynamics(torch.cat((state, action), dim=1))
         return state, target, self.cell(torch.cat((state, action, target), dim=1), history)
 
-    def arrival(self, memory: Memory) -> Tensor:
-        """Minus the weighted distance between where a plan ends and the goal."""
-        return -self.config.baseline.goal_weight * (memory[0] - memory[1]).square().mean(dim=1)
-
-    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
-        return beam_search(self, start, goal, self.config.baseline.beam).plans[:, 0]
-
     def encode(self, observations: Tensor) -> Tensor:
         """Observations as latent states: (..., F) -> (..., D)."""
         encoded: Tensor = self.drop(self.encode_observation(self.standardise(observations)))
@@ -84,4 +82,11 @@ def _teach(planner: Ddn, data: PlanningData, config: Config, sync: Sync) -> Grad
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Ddn, _teach, about=__doc__, is_visual=True)
+KIND = kind(
+    Ddn,
+    _teach,
+    about=__doc__,
+    reads=(*SEARCH_SETTINGS, "baseline.temperature"),
+    is_visual=True,
+    settle=choose_goal_weight,
+)

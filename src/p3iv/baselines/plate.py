@@ -8,8 +8,9 @@ training are true or imagined. Settled:
 - The sequence is goal, state, action, state, ...; both branches read all of it and share its embeddings; each has the
   layers, heads and widths of P3IV's decoder (`model.layers`, ...), with cosine positions and a causal mask.
 - In training the true actions are forced, and states are those that the second branch imagines, as at inference.
-- The plan that it follows comes from the beam search of DDN (`baseline.beam`, `baseline.goal_weight`), its samples are
-  drawn at `baseline.temperature`.
+- The plan that it follows comes from the beam search of DDN (`baseline.beam`), with its weight of the distance to the
+  goal: `baseline.goal_weight`, or chosen on validation windows after every epoch, which is ours. Its samples are drawn
+  at `baseline.temperature`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from p3iv.baselines.autoregressive import Autoregressive, Memory, beam_search
+from p3iv.baselines.autoregressive import Memory
 from p3iv.baselines.baseline import Gradients, kind
+from p3iv.baselines.searching import SEARCH_SETTINGS, Searching, choose_goal_weight
 from p3iv.baselines.states import state_loss, states_of
 from p3iv.config import Config, ModelConfig
 from p3iv.interface import Batch, Sync
@@ -52,7 +54,7 @@ class CausalTransformer(nn.Module):
         return mixed
 
 
-class Plate(Autoregressive):
+class Plate(Searching):
     """Two causal transformers over one sequence."""
 
     draws_samples = True
@@ -83,13 +85,6 @@ class Plate(Autoregressive):
         state = state + self.state_head(self.state_branch(tokens)[:, -1])
         return state, target, torch.cat((tokens, (state + self.kinds[1])[:, None]), dim=1)
 
-    def arrival(self, memory: Memory) -> Tensor:
-        """Minus the weighted distance between where a plan ends and the goal."""
-        return -self.config.baseline.goal_weight * (memory[0] - memory[1]).square().mean(dim=1)
-
-    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
-        return beam_search(self, start, goal, self.config.baseline.beam).plans[:, 0]
-
     def encode(self, observations: Tensor) -> Tensor:
         """Observations as latent states: (..., F) -> (..., D)."""
         encoded: Tensor = self.encode_observation(self.standardise(observations))
@@ -110,4 +105,11 @@ def _teach(planner: Plate, data: PlanningData, config: Config, sync: Sync) -> Gr
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Plate, _teach, about=__doc__, is_visual=True)
+KIND = kind(
+    Plate,
+    _teach,
+    about=__doc__,
+    reads=(*SEARCH_SETTINGS, "baseline.temperature"),
+    is_visual=True,
+    settle=choose_goal_weight,
+)

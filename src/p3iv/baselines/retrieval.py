@@ -99,4 +99,4 @@ def _pair(start: Tensor, goal: Tensor) -> Tensor:
     return torch.cat((start, goal), dim=1)
 
 
-KIND = kind(Retrieval, about=__doc__)
+KIND = kind(Retrieval, about=__doc__, reads=("baseline.neighbours",))

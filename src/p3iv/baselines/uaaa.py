@@ -59,4 +59,4 @@ def _teach(planner: Uaaa, data: PlanningData, config: Config, sync: Sync) -> Gra
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Uaaa, _teach, about=__doc__)
+KIND = kind(Uaaa, _teach, about=__doc__, reads=("baseline.temperature",))

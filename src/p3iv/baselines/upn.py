@@ -123,4 +123,4 @@ def _teach(planner: Upn, data: PlanningData, config: Config, sync: Sync) -> Grad
     return Gradients(planner, config, sync, planner.losses, longest_step=LONGEST_STEP)
 
 
-KIND = kind(Upn, _teach, about=__doc__, is_visual=True)
+KIND = kind(Upn, _teach, about=__doc__, reads=("baseline.inner_steps", "baseline.inner_rate"), is_visual=True)

@@ -5,6 +5,7 @@ There it plans a dog's joints between two images. Left open there, for a start a
 the sizes, and what stands before the first action. Settled: both observations are encoded as P3IV encodes its own; an
 LSTM of the planner's width reads start, then goal, and hands its state to the decoder, which begins with a learned
 token. Trained by cross-entropy with the true actions forced; at inference it follows its own likeliest actions.
+`categorical` samples are drawn at `baseline.temperature`.
 """
 
 from __future__ import annotations
@@ -61,4 +62,4 @@ def _teach(planner: Wltdo, data: PlanningData, config: Config, sync: Sync) -> Gr
     return Gradients(planner, config, sync, planner.losses)
 
 
-KIND = kind(Wltdo, _teach, about=__doc__)
+KIND = kind(Wltdo, _teach, about=__doc__, reads=("baseline.temperature",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 
 from p3iv.errors import ConfigError
 
@@ -40,3 +41,10 @@ def listed_numbers(option: str, text: str) -> tuple[int, ...]:
     if not parts or not all(part.isdecimal() for part in parts):
         raise ConfigError(f"{option} {text}, but it is numbers between commas, such as 3,4.")
     return tuple(map(int, parts))
+
+
+def split_choice(text: str) -> str:
+    """A kind of split, or the path of a split file from the root: later commands may run elsewhere."""
+    from p3iv.config import SPLIT_KINDS  # noqa: PLC0415 - YAML takes a while
+
+    return text if text in SPLIT_KINDS else str(Path(text).resolve())

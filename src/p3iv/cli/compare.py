@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.choices import listed, listed_numbers
-from p3iv.cli.console import err, out, print_table
+from p3iv.cli.choices import listed, listed_numbers, split_choice
+from p3iv.cli.console import err, out, plain_progress, print_table
 from p3iv.cli.train import EpochLine
+from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
     from p3iv.experiments import Cell, Comparison
     from p3iv.experiments.rows import Row
 
 SHORT_HEADERS = ("planner", "SR", "mAcc", "mIoU", "KL", "NLL", "recall", "CPU s", "ms")
+OWN_OPTIONS = {"planner": "--planners", "preset": "--preset", "seed": "--seeds", "data.horizon": "--horizons"}
 EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
 
 
@@ -53,7 +55,10 @@ def compare_command(
     torch.set_num_threads(threads)
     line = EpochLine()
     chosen = tuple(PLANNERS) if planners == "all" else tuple(listed(planners))
-    changes = {"data.split": split, **parse_settings(settings or [])}
+    changes = {"data.split": split_choice(split), **parse_settings(settings or [])}
+    for name, option in OWN_OPTIONS.items():
+        if name in changes:
+            raise ConfigError(f"--set {name}={changes[name]}, but in a comparison it is {option} {changes[name]}.")
     presets = {name: preset or kind_of(name).preset for name in chosen}
     request = CompareRequest(
         folder=folder,
@@ -65,6 +70,7 @@ def compare_command(
         settings=SampleSettings(samples),
         device=device,
         on_epoch=line.show_epoch if err.is_terminal else lambda _: None,
+        on_windows=line.show_windows if err.is_terminal else plain_progress("evaluating windows"),
     )
     cells = request.cells
 
@@ -72,8 +78,12 @@ def compare_command(
         line.end()
         err.print(f"{cells.index(cell) + 1} of {len(cells)}, {cell}: {what}", markup=False)
 
+    def show_note(note: str) -> None:
+        line.end()
+        err.print(f"note: {note}", markup=False)
+
     try:
-        found = compare(replace(request, on_cell=show_cell))
+        found = compare(replace(request, on_cell=show_cell, on_note=show_note))
     except KeyboardInterrupt:
         line.end()
         err.print("interrupted; the same command goes on from there", markup=False)
@@ -97,8 +107,8 @@ def show_comparison(found: Comparison) -> None:
             style="dim",
             markup=False,
         )
-    for cell, why in found.failures.items():
-        err.print(f"failed: {cell}: {why}", markup=False)
+    for what, why in found.failures.items():
+        err.print(f"failed: {what}: {why}", markup=False)
 
 
 def _short_cells(row: Row) -> list[str]:

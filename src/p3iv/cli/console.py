@@ -39,7 +39,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function of (done, total): a bar on a terminal, a line every few seconds elsewhere; on standard error."""
     if not err.is_terminal:
-        yield _plain_progress(what)
+        yield plain_progress(what)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
@@ -47,7 +47,8 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _plain_progress(what: str, every_s: float = 10.0) -> Callable[[int, int], None]:
+def plain_progress(what: str, every_s: float = 10.0) -> Callable[[int, int], None]:
+    """A function of (done, total) that prints a line every few seconds."""
     last = time.monotonic()
 
     def show(done: int, total: int) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.choices import Protocol, WindowKind
+from p3iv.cli.choices import Protocol, WindowKind, split_choice
 from p3iv.cli.console import err, out, print_json
-from p3iv.types import counted
+from p3iv.errors import ConfigError
+from p3iv.types import counted, listed
 
 if TYPE_CHECKING:
     from p3iv.config import Config
@@ -53,13 +54,12 @@ def train_command(
     """Train a planner; `--resume` continues an interrupted run to the same last bit."""
     import torch  # noqa: PLC0415 - takes a second to import
 
-    from p3iv.config import SPLIT_KINDS  # noqa: PLC0415
     from p3iv.dataset import open_dataset  # noqa: PLC0415
     from p3iv.training import TrainRequest, train  # noqa: PLC0415
 
     torch.set_num_threads(threads)
-    split = split if split in SPLIT_KINDS else str(Path(split).resolve())  # later commands may run elsewhere
-    chosen = dict(zip(DATA_OPTIONS, (horizon, window.value, int(protocol), split, split_seed), strict=True))
+    values = horizon, window.value, int(protocol), split_choice(split), split_seed
+    chosen = dict(zip(DATA_OPTIONS, values, strict=True))
     config = _configure(planner, preset, seed, chosen, settings or [])
     speaks = os.environ.get("RANK", "0") == "0"  # of several processes, the first
     line = EpochLine()
@@ -102,10 +102,15 @@ def train_command(
 
 def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
+    from p3iv.interface import OF_SOME  # noqa: PLC0415
     from p3iv.training.builders import kind_of  # noqa: PLC0415
 
+    kind, asked = kind_of(planner), parse_settings(settings)
+    if unread := [name for name in asked if name.startswith(OF_SOME) and not name.startswith(kind.reads)]:
+        read = listed([f"{name}*" if name.endswith(".") else name for name in kind.reads]) or "none"
+        raise ConfigError(f"--set {unread[0]}, but planner {planner} does not read it; of that kind it reads {read}.")
     changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}
-    return override(preset_config(preset or kind_of(planner).preset), changes | parse_settings(settings))
+    return override(preset_config(preset or kind.preset), changes | asked)
 
 
 class EpochLine:
@@ -133,6 +138,10 @@ class EpochLine:
             self._write(line)
         elif report.epoch == report.epochs or report.epoch % max(1, report.epochs // 10) == 0:
             err.print(line, markup=False)
+
+    def show_windows(self, done: int, total: int) -> None:
+        if done == total or time.monotonic() - self._shown_at >= 0.5:
+            self._write(f"evaluating windows {done}/{total}")
 
     def end(self) -> None:
         if err.is_terminal and self._shown_at:

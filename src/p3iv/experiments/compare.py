@@ -2,25 +2,27 @@
 
 A run is a folder of its own, OUT/T3/ddn/seed0, as `p3iv train` and `p3iv evaluate` would leave it. `comparison.json` in
 it is written last: a run that has one is done and skipped; one that has none goes on where it stopped. A run that fails
-is listed, and the others go on.
+is listed, as is a horizon that the data have no windows of, and the others go on.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from p3iv.atomic import write_text
-from p3iv.config import Config, config_from, override
+from p3iv.config import Config, override
 from p3iv.dataset import Dataset, open_dataset
-from p3iv.errors import ConfigError
+from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.experiments.rows import Row, summarise
 from p3iv.experiments.tables import write_tables
 from p3iv.experiments.timing import time_plans
+from p3iv.interface import OF_SOME
 from p3iv.locks import held, lock_of
 from p3iv.observations import PlanningData, load_planning_data
 from p3iv.sampling import SampleSettings
@@ -63,6 +65,7 @@ class CompareRequest:
     on_cell: Callable[[Cell, str], None] = lambda *_: None  # a run, and what becomes of it
     on_epoch: Callable[[EpochReport], None] = lambda _: None
     on_windows: Callable[[int, int], None] = lambda *_: None
+    on_note: Callable[[str], None] = lambda _: None  # on the data of a horizon; each note once
 
     def __post_init__(self) -> None:
         for name, values in (("planners", self.planners), ("horizons", self.horizons), ("seeds", self.seeds)):
@@ -87,7 +90,7 @@ class Comparison:
     """What was found."""
 
     rows: tuple[Row, ...]  # one per horizon and planner
-    failures: dict[Cell, str]
+    failures: dict[str, str]  # by run, or by horizon where it has no windows
 
 
 def compare(request: CompareRequest) -> Comparison:
@@ -97,14 +100,14 @@ def compare(request: CompareRequest) -> Comparison:
 
 
 def _compare(request: CompareRequest) -> Comparison:
+    request = replace(request, on_note=cache(request.on_note))  # all runs of a horizon have the same to note
     dataset = open_dataset(request.folder)
-    data = {
-        t: load_planning_data(dataset, request.config(Cell(t, request.planners[0], 0)).data) for t in request.horizons
-    }
-    failures: dict[Cell, str] = {}
-    done = [cell for cell in request.cells if _is_done(request, cell, data[cell.horizon])]
+    failures: dict[str, str] = {}
+    data = _load(request, dataset, failures)
+    cells = [cell for cell in request.cells if cell.horizon in data]
+    done = [cell for cell in cells if _is_done(request, cell, data[cell.horizon])]
     found = _gather(request, done, failures, data)
-    for cell in request.cells:
+    for cell in cells:
         if cell in done:
             request.on_cell(cell, "done before")
             continue
@@ -114,22 +117,48 @@ def _compare(request: CompareRequest) -> Comparison:
             request.on_cell(cell, figures)
             done.append(cell)
         except Exception as error:  # whatever ends one run must not end the others; it is listed and told at the end
-            failures[cell] = f"{type(error).__name__}: {error}"
-            request.on_cell(cell, f"failed: {failures[cell]}")
+            failures[str(cell)] = f"{type(error).__name__}: {error}"
+            request.on_cell(cell, f"failed: {failures[str(cell)]}")
         found = _gather(request, done, failures, data)
     return found
+
+
+def _load(request: CompareRequest, dataset: Dataset, failures: dict[str, str]) -> dict[int, PlanningData]:
+    """The windows of every horizon that has any; the others are failures."""
+    data = {}
+    for horizon in request.horizons:
+        try:
+            data[horizon] = load_planning_data(dataset, request.config(Cell(horizon, request.planners[0], 0)).data)
+        except DatasetError as error:
+            failures[f"T={horizon}"] = f"{type(error).__name__}: {error}"
+            request.on_note(f"T={horizon} failed: {error}")
+            continue
+        for note in data[horizon].notes:
+            request.on_note(f"T={horizon}: {note}")
+    return data
 
 
 def _run(request: CompareRequest, cell: Cell, dataset: Dataset, data: PlanningData) -> str:
     """Train, evaluate and time one run; returns a line about it."""
     run, config = cell.folder(request.out), request.config(cell)
     is_begun = (run / "config.yaml").exists()
+
+    def tell(note: str) -> None:
+        request.on_note(f"T={cell.horizon}: {note}")
+
     result = train(
-        TrainRequest(dataset, run, config, resume=is_begun, device=request.device, on_epoch=request.on_epoch)
+        TrainRequest(
+            dataset, run, config, resume=is_begun, device=request.device, on_epoch=request.on_epoch, on_note=tell
+        )
     )
     found = evaluate(
         EvaluationRequest(
-            run, request.folder, settings=request.settings, device=request.device, on_progress=request.on_windows
+            run,
+            request.folder,
+            settings=request.settings,
+            device=request.device,
+            on_progress=request.on_windows,
+            on_note=tell,
         )
     )
     trained = load_planner(run / BEST, device=str(choose_device(request.device)))
@@ -162,34 +191,42 @@ def _identity(request: CompareRequest, cell: Cell, data: PlanningData) -> dict[s
 
 
 def _is_done(request: CompareRequest, cell: Cell, data: PlanningData) -> bool:
+    """Whether a run is done; one whose planner reads other settings now, or settings that are newer, is refused."""
     path = cell.folder(request.out) / DONE
     if not path.exists():
         return False
-    kept, asked = json.loads(path.read_text(encoding="utf-8")), _identity(request, cell, data)
-    kept["config"] = asdict(config_from(kept["config"]))  # settings that are newer than the run have their defaults
-    for part, value in asked.items():
-        if kept.get(part) != value:
-            raise ConfigError(
-                f"{cell.folder(request.out)} was made with {_difference(part, kept.get(part), value)}. Pass another "
-                f"--out, or delete that folder."
-            )
+    kept, reads = _flat(json.loads(path.read_text(encoding="utf-8"))), kind_of(cell.planner).reads
+    for name, value in _flat(_identity(request, cell, data)).items():
+        if name.startswith(OF_SOME) and not name.startswith(reads):
+            continue
+        if name not in kept or kept[name] != value:
+            how = _difference(name, kept, value)
+            raise ConfigError(f"{path.parent} was made {how}. Pass another --out, or delete that folder.")
     return True
 
 
-def _difference(part: str, have: Any, want: Any) -> str:
-    if not isinstance(have, dict) or not isinstance(want, dict):
-        return f"other data than {part} {want}" if part == "data_fingerprint" else f"{part} {have!r}, not {want!r}"
-    inner = next(name for name in want if have.get(name) != want[name])
-    return _difference(f"{part}.{inner}" if part != "config" else inner, have.get(inner), want[inner])
+def _difference(name: str, kept: Mapping[str, Any], value: Any) -> str:
+    if name not in kept:
+        return f"before there was {name}"
+    return "with other data" if name == "data_fingerprint" else f"with {name} {kept[name]!r}, not {value!r}"
+
+
+def _flat(about: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """What is known of a run by dotted names, settings by their own."""
+    flat: dict[str, Any] = {}
+    for name, value in about.items():
+        inner = "" if name == "config" else f"{prefix}{name}."
+        flat |= _flat(value, inner) if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
 
 
 def _gather(
-    request: CompareRequest, done: list[Cell], failures: dict[Cell, str], data: dict[int, PlanningData]
+    request: CompareRequest, done: list[Cell], failures: dict[str, str], data: dict[int, PlanningData]
 ) -> Comparison:
     """The table of what is done so far, written to OUT."""
     rows = tuple(_rows(request, done))
     labels = {horizon: f"{part.label}, {len(part.test)} test windows" for horizon, part in data.items()}
-    write_tables(request.out, rows, {str(cell): why for cell, why in failures.items()}, labels)
+    write_tables(request.out, rows, failures, labels)
     return Comparison(rows, dict(failures))
 
 

@@ -31,7 +31,8 @@ IN_NATS = ("kl", "nll")
 ABOUT = (
     "Success rate, accuracy, IoU, mode precision and recall and cosine distance in per cent, KL and NLL in nats; each "
     "is the mean over seeds, with the 95 % interval resampled by video. Samples are each planner's own; one "
-    "that has none repeats the plan that it follows. ms per plan: processor time of one plan to follow, pair by pair."
+    "that has none repeats the plan that it follows. ms per plan: processor time of one plan without samples, pair by "
+    "pair; P3IV's is timed at noise 0, while the plan that is scored is decoded from its K samples."
 )
 
 

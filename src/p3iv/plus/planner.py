@@ -90,6 +90,7 @@ KIND = PlannerKind(
     scores=_scores,
     predict=_predict,
     describe=_describe,
+    reads=("plus.",),
     nearby_s=_nearby_s,
     settle=_settle,
     merit=_merit,

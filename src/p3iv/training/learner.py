@@ -216,5 +216,6 @@ KIND = PlannerKind(
     scores=_scores,
     predict=_predict,
     describe=_describe,
+    reads=(),
     is_visual=lambda config: config.loss.supervision == "visual",
 )
