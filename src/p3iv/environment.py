@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from typing import Any
 
 from p3iv import __version__
 
@@ -46,6 +48,18 @@ def describe_environment() -> Environment:
         packages=packages,
         extras={extra: all(packages[name] for name in names) for extra, names in EXTRAS.items()},
     )
+
+
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """One line on where something was computed, from what `environment.json` says as far as it does."""
+    said = {
+        "{}": environment.get("platform"),
+        "processors: {}": environment.get("processors"),
+        "Python {}": environment.get("python"),
+        "torch {}": environment.get("packages", {}).get("torch"),
+        "on {}": environment.get("device"),
+    }
+    return ", ".join(words.format(what) for words, what in said.items() if what)
 
 
 def _device() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -10,12 +12,30 @@ from experiments.latex_rows import ROWS
 from p3iv.config import override, preset_config
 from p3iv.errors import ConfigError
 from p3iv.experiments.built import published_number
-from p3iv.experiments.declared import Figure, Table, choose, declared, sample_numbers
+from p3iv.experiments.declared import Ask, Column, Figure, Row, Table, choose, declared, sample_numbers
 from p3iv.experiments.listing import list_all, list_together
 from p3iv.experiments.measured import METRICS
 from p3iv.experiments.runs import refuse_decided
 from p3iv.report.published import published_distribution, published_row
 from p3iv.training.builders import PLANNERS
+
+METRIC_CALLED = {
+    "SR": "success_rate",
+    "mAcc": "mean_accuracy",
+    "mAcc.": "mean_accuracy",
+    "mIoU": "mean_iou",
+    "KL-Div": "kl",
+    "NLL": "nll",
+    "exact NLL": "exact_nll",
+    "ModePrec": "mode_precision",
+    "MCPrec": "mode_precision",
+    "ModeRec": "mode_recall",
+    "MCRec": "mode_recall",
+    "CosDist": "cosine_distance",
+    "ms per plan": "milliseconds_per_plan",
+    "unique plans per pair": "plans_per_pair",
+    "the same, mean over windows": "plans_per_window",
+}
 
 
 def table(name: str) -> Table:
@@ -142,6 +162,47 @@ def test_rows_differ_in_what_they_ask_for() -> None:
             assert len(set(asks)) == len(asks), entry.name
 
 
+def cells_of(entry: Table) -> list[tuple[Row, Column, Ask]]:
+    return [(row, column, ask) for row in entry.rows for column in entry.columns if (ask := entry.ask(row, column))]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in declared().items() if isinstance(entry, Table)])
+def test_a_cell_asks_for_what_is_written_beside_and_above_it(name: str) -> None:
+    for row, column, ask in cells_of(table(name)):
+        words, settings = [row.group, row.label, column.group, column.label], dict(ask.settings)
+        assert [METRIC_CALLED[word] for word in words if word in METRIC_CALLED] == [ask.metric]
+        horizons = [int(word[2:]) for word in words if re.fullmatch(r"T=\d", word)]
+        assert settings["data.horizon"] == (horizons[0] if horizons else 3)
+        assert len(horizons) <= 1
+        is_second = row.label.endswith("(Protocol 2)") or row.label == "PlaTe"
+        assert settings.get("data.protocol", 1) == (2 if is_second else 1)
+        assert ask.samples == (int(row.label) if name == "samples" else None)
+        sigma, p = (re.search(rf"\({letter} = (.*)\)", row.label) for letter in ("σ", "p"))  # noqa: RUF001
+        assert (ask.input_noise, ask.dropout) == (float(sigma[1]) if sigma else 0, float(p[1]) if p else 0)
+        model = override(preset_config("p3iv"), settings).model
+        assert name != "memory" or f"{model.memory_slots}" == row.label
+        assert name != "architecture" or f"{model.layers}/{model.heads}" == row.label
+
+
+def test_what_two_tables_ask_for_is_printed_alike_in_both_but_for_the_one_figure() -> None:
+    figures: dict[tuple[str, Ask], set[float]] = defaultdict(set)
+    for entry in (entry for entry in declared().values() if isinstance(entry, Table)):
+        for row, column, ask in cells_of(entry):
+            same = replace(ask, samples=None) if ask.samples == 1500 else ask
+            for name, cells in row.published.items():
+                figures[name, same].add(published_number(cells[entry.columns.index(column)]))
+    assert [found for found in figures.values() if len(found) > 1] == [{49.96, 48.96}]
+    for name in ("distributions-coin", "distributions-niv"):  # their figures stand nowhere else
+        assert [row.group for row in table(name).rows] == ["NLL", "NLL", "KL-Div", "KL-Div"]
+
+
+def test_a_table_that_draws_again_and_again_costs_as_much() -> None:
+    costs = {entry.name: entry.cpu_s for entry in list_all()}
+    runs, seeds, draws = 4, 3, 20 * 2500 / 1500
+    assert costs["samples"]["paper"] == pytest.approx(seeds * runs * (4300 + draws * 300))
+    assert costs["modes"]["paper"] == pytest.approx(seeds * 2 * runs * (4300 + 300))
+
+
 def test_tables_share_their_runs() -> None:
     entries = list_all()
     assert list_together().runs_per_seed < 0.6 * sum(entry.runs_per_seed for entry in entries)
@@ -156,7 +217,7 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
     assert [entry.name for entry in choose(["memory", "losses", "memory"])] == ["memory", "losses"]
 
 
-@pytest.mark.parametrize("name", ["planner", "data.horizon", "loss.language", "seed"])
+@pytest.mark.parametrize("name", ["planner", "data.horizon", "loss.language", "seed", "preset"])
 def test_what_tables_decide_cannot_be_set_for_all_of_them(name: str) -> None:
     with pytest.raises(ConfigError, match=f"--set {name}"):
         refuse_decided({name: 3})

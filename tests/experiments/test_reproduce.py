@@ -5,27 +5,31 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from conftest import RunP3iv
-from p3iv.errors import ConfigError, DatasetError
+from p3iv.dataset import read_card
+from p3iv.errors import ConfigError, DatasetError, SplitError
 from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.experiments import versions
 from p3iv.experiments.budgets import budget_of
-from p3iv.experiments.built import build
+from p3iv.experiments.built import build, filled_of
 from p3iv.experiments.declared import Ask, Table, declared
 from p3iv.experiments.gathering import Gatherer
 from p3iv.experiments.listing import list_together
 from p3iv.experiments.measure import Outcome, score_plans, score_prefixes
+from p3iv.experiments.provenance import Provenance
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
 from p3iv.experiments.runs import TRAINED, Planned, Sampling, Terms, plan
 from p3iv.experiments.sources import Source, open_sources
-from p3iv.experiments.writing import escape_latex
+from p3iv.experiments.writing import escape_latex, write_index, write_table
 from p3iv.observations import load_planning_data
 from p3iv.sampling import SampleSettings
 from p3iv.tabletop.make import make_tabletop
@@ -107,6 +111,67 @@ def test_pages_carry_data_runs_and_code(done: ReproduceRequest) -> None:
     assert all(float(row["cpu_s"]) > 0 for row in rows)
 
 
+def test_every_figure_names_runs_seeds_data_commit_and_machine_of_its_training(
+    done: ReproduceRequest, tmp_path: Path
+) -> None:
+    request = replace(done, names=("viterbi", "diversity"), out=tmp_path / "out", command="p3iv as typed")
+    reproduce(request)
+    [run] = (request.out / "runs").iterdir()
+    for file, name, value in ((TRAINED, "commit", "0123456789ab"), ("environment.json", "platform", "Abacus")):
+        content = json.loads((run / file).read_text())
+        (run / file).write_text(json.dumps(content | {name: value}))
+    found = reproduce(request)
+    assert found.provenance.commits == ("0123456789ab",)
+    [machine] = found.provenance.machines
+    assert machine.startswith("Abacus, processors: ")
+    assert f"torch {metadata.version('torch')}" in machine
+    slug = "diversity-tabletop-state-features"
+    pages = [f"tables/viterbi.{suffix}" for suffix in ("md", "tex", "html")]
+    for page in (*pages, "index.html", f"figures/{slug}.html", f"figures/{slug}-1.svg"):
+        text = (request.out / page).read_text()
+        for wanted in (f"runs/{run.name}", "seed 0", "tabletop (state features)", "0123456789ab", machine):
+            assert wanted in text, (page, wanted)
+    caption = f">tabletop (state features); seed 0; commit 0123456789ab; runs/{run.name}</text>"
+    assert caption in (request.out / "figures" / f"{slug}-1.svg").read_text()
+    [row] = csv.DictReader((request.out / "runs.csv").read_text().splitlines())
+    assert (row["run"], row["seed"], row["commit"], row["machine"]) == (run.name, "0", "0123456789ab", machine)
+    assert row["terms"] == "optim.epochs=1 optim.max_cpu_s=20.0"
+    origins = json.loads((request.out / "provenance.json").read_text())
+    assert {name: origin["samples"] for name, origin in origins.items()} == {"viterbi": SAMPLES, slug: 1500}
+    same = {"command": "p3iv as typed", "budget": "small", "seeds": [0], "machines": [machine]}
+    assert all(origin[name] == same[name] for origin in origins.values() for name in same)
+
+
+def test_what_earlier_calls_made_stays_in_the_index(done: ReproduceRequest, tmp_path: Path) -> None:
+    request = replace(done, names=("viterbi",), out=tmp_path / "out")
+    reproduce(request)
+    before = (request.out / "runs.csv").read_text()
+    reproduce(replace(request, names=("losses", "figure-1"), seeds=(1,)))
+    page = (request.out / "index.html").read_text()
+    places = [page.index(f">{entry.title}<") for entry in (declared()[n] for n in ("losses", "viterbi", "figure-1"))]
+    assert places == sorted(places)
+    assert 'id="viterbi"' in page
+    after = (request.out / "runs.csv").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == len(before.splitlines()) + 3
+
+
+def test_a_renamed_tabletop_is_still_called_one(tabletop: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tabletop, copy)
+    replace(read_card(copy), name="kitchen").write(copy)
+    [source] = open_sources((copy,))
+    assert source.label == "kitchen (tabletop, state features)"
+    replace(read_card(copy), simulated=True, source="unknown").write(copy)
+    assert open_sources((copy,))[0].label == "kitchen (SIMULATED state features)"
+
+
+def test_notes_stand_under_latex_tables_and_explain_the_dagger(done: ReproduceRequest) -> None:
+    text = (done.out / "tables" / "viterbi.tex").read_text()
+    for wanted in ("cannot be a set IoU", r"$\dagger$ The paper's mAcc is a macro precision"):
+        assert text.count(wanted) == 1
+
+
 def test_cells_of_other_horizons_are_left_alone(done: ReproduceRequest) -> None:
     ours = [row for row in cells(done, "unique-plans") if row["data"] and row["row"] == "unique plans per pair"]
     rows = {row["column"]: row for row in ours}
@@ -170,7 +235,9 @@ def test_what_data_cannot_fill_says_why_and_is_not_tried_again(tmp_path: Path, d
     assert planned == [0]
 
 
-def test_a_trained_run_that_cannot_be_shown_has_failed_and_is_tried_again(done: ReproduceRequest, tmp_path: Path) -> None:
+def test_a_trained_run_that_cannot_be_shown_has_failed_and_is_tried_again(
+    done: ReproduceRequest, tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     shutil.copytree(done.data[0], data)
     truth = (data / "truth.jsonl").read_text()
@@ -249,6 +316,29 @@ def test_one_seed_that_failed_leaves_the_others_and_a_reason(
     assert (found.seeds, found.why) == ((0,), "seed 2: failed: ValueError: no")
 
 
+def test_a_cell_without_one_of_its_seeds_says_so_everywhere(
+    memory: tuple[Table, Source, Callable[[Ask, Source], Planned], Gatherer],
+) -> None:
+    table, source, plan_of, gatherer = memory
+    ask = table.ask(table.rows[0], table.columns[0])
+    assert ask is not None
+    planned = plan_of(ask, source)
+    metrics = ("success_rate", "mean_accuracy", "mean_iou", "macro_precision", "bitwise_iou")
+    half = replace(planned, runs=planned.runs[:1])
+    fake_run(gatherer.out, half, **{f"{name}__viterbi_paper": [0.0, 0.0, 1.0] for name in metrics})
+    failed = Outcome(planned.runs[1].key, "failed", "ValueError: no")
+    gatherer = replace(gatherer, outcomes={failed.key: failed})
+    built = build(table, (source,), plan_of, gatherer)
+    assert filled_of([built]) == "3 of 12, 3 of them not with every seed"
+    provenance = Provenance.of("p3iv", (source,), "small", (0, 2), SAMPLES)
+    write_index(gatherer.out, [write_table(gatherer.out, built, provenance, gatherer)])
+    for name in ("tables/memory.md", "tables/memory.tex", "tables/memory.html", "index.html"):
+        text = (gatherer.out / name).read_text()
+        assert text.count("1 of 2 seeds") == 3, name
+        assert "seed 2: failed: ValueError: no (3 cells)" in text, name
+    assert "3 of them not with every seed" in (gatherer.out / "index.html").read_text()
+
+
 def test_a_run_is_named_by_configuration_data_and_code(
     tabletop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +363,54 @@ def test_a_run_is_named_by_configuration_data_and_code(
     assert key(here) != before
 
 
+def test_a_run_is_named_by_what_a_split_file_says_not_by_where_it_lies(tabletop: Path, tmp_path: Path) -> None:
+    ask, [source] = next(declared()["memory"].asks), open_sources((tabletop,))
+
+    def key(path: Path) -> str:
+        return plan(ask, source, Terms(budget_of("small"), (0,), {"data.split": str(path)})).runs[0].key
+
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    shutil.copyfile(tabletop / "split.json", one)
+    shutil.copyfile(tabletop / "split.json", other)
+    assert key(one) == key(other)
+    other.write_text(other.read_text() + "\n")
+    assert key(one) != key(other)
+    with pytest.raises(SplitError, match="nor a file that can be read"):
+        key(tmp_path / "none.json")
+
+
+def test_unique_plans_are_counted_in_the_windows_that_were_asked_for(done: ReproduceRequest, tmp_path: Path) -> None:
+    request = replace(done, names=("unique-plans",), out=tmp_path / "out")
+    reproduce(request)
+    inclusive = cells(request, "unique-plans")
+    reproduce(replace(request, settings={"data.window": "after-start"}))
+    assert cells(request, "unique-plans") != inclusive
+    reproduce(request)
+    assert cells(request, "unique-plans") == inclusive
+
+
+def test_a_commit_is_that_of_the_package_never_of_a_repository_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    package = tmp_path / "venv" / "p3iv"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (tmp_path / ".gitignore").write_text("venv\n")
+    git("init")
+    git("add", ".gitignore")
+    git("commit", "-m", "theirs")
+    monkeypatch.setattr(versions, "PACKAGE", package)
+    assert versions.commit.__wrapped__() is None
+    git("add", "--force", "venv")
+    git("commit", "-m", "ours")
+    assert versions.commit.__wrapped__() == git("rev-parse", "--short=12", "HEAD")
+
+
 def test_the_code_version_knows_what_can_change_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("metrics/plans.py", "cli/app.py", "report/page.py", "experiments/measure.py", "experiments/pages.py"):
         path = tmp_path / name
@@ -295,10 +433,18 @@ def test_what_is_asked_for_is_checked_first(done: ReproduceRequest, tmp_path: Pa
         ({"names": ()}, "Name a table or figure"),
         ({"budget": "large"}, "--budget large, but it is one of small, paper"),
         ({"seeds": (1, 1)}, "none twice"),
-        ({"horizons": (3, 7)}, "--horizons 7, but the tables have 3, 4, 5, 6"),
+        ({"horizons": (3, 7)}, "--horizons 7, but no cell of losses, .* has it: there is T=3, T=4, T=5, T=6"),
+        ({"names": ("losses",), "horizons": (4,)}, "--horizons 4, but no cell of losses has it: there is T=3"),
         ({"engine": "spark"}, "--engine spark"),
         ({"address": "auto"}, "pass --engine ray"),
+        ({"engine": "ray", "address": "auto", "jobs": 2}, "--jobs 2, but the cluster at auto"),
         ({"settings": {"planner": "ddn"}}, "--set planner"),
+        ({"settings": {"preset": "tiny"}}, "--set preset would rename"),
+        ({"device": "abacus"}, "--device abacus"),
+        ({"out": done.data[0] / "steps.csv"}, "is a file; name a folder"),
+        ({"out": done.data[0]}, "is the dataset folder .*, or lies in it or around it"),
+        ({"out": done.data[0] / "out"}, "is the dataset folder .*, or lies in it or around it"),
+        ({"out": done.data[0].parent}, "is the dataset folder .*, or lies in it or around it"),
     ):
         with pytest.raises(ConfigError, match=message):
             replace(done, **change)
@@ -330,6 +476,28 @@ def test_the_command_lists_and_says_what_is_wrong(p3iv: RunP3iv) -> None:
     assert wrong.returncode == 1
     assert "There is no table or figure 'table9'. There are: all, losses" in wrong.stderr
     assert "nowhere lacks steps.csv" in p3iv("reproduce", "losses", "--out", "out", "--data", "nowhere").stderr
+
+
+def test_the_command_shows_notes_seeds_and_code_and_fails_with_a_run(
+    p3iv: RunP3iv, tabletop: Path, tmp_path: Path
+) -> None:
+    command = ["reproduce", "viterbi", "--data", tabletop, "--out", "out", "--seeds", "0,1", "--samples", f"{SAMPLES}"]
+    command += [word for name in TINY for word in ("--set", f"{name}={TINY[name]}")]
+    whole = p3iv(*command)
+    assert whole.returncode == 0
+    for wanted in ("cells filled: 12 of 12 ->", "cannot be a set IoU", "seeds 0, 1", "commit ", "machine: "):
+        assert wanted in whole.stdout
+    assert "1 of 2 seeds" not in whole.stdout
+    first = next(csv.DictReader((tmp_path / "out" / "runs.csv").read_text().splitlines()))
+    broken = tmp_path / "out" / "runs" / first["run"]
+    shutil.rmtree(broken)
+    broken.touch()
+    failed = p3iv(*command)
+    assert failed.returncode == 1
+    assert "run 1 of 1, 0 of 1 tables and figures complete" in failed.stderr
+    assert "failed: tabletop: p3iv T=3" in failed.stderr
+    for wanted in ("1 of 2 seeds", "missing: seed 0: failed", "12 of 12, 12 of them not with every seed"):
+        assert wanted in failed.stdout
 
 
 @pytest.mark.slow

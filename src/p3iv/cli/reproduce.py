@@ -138,22 +138,28 @@ def _show_run(progress: Progress) -> None:
 
 
 def _show(found: Reproduction, target: Path) -> None:
+    from p3iv.experiments.built import filled_of  # noqa: PLC0415
+
     for built in found.tables:
         out.print(f"{built.title}", markup=False, style="bold")
         for block in built.blocks:
             _print_block(built, block)
+        if built.table.note:
+            out.print(built.table.note, markup=False, style="dim")
         for problem in built.problems:
-            out.print(f"not filled: {problem}", markup=False)
+            out.print(f"missing: {problem}", markup=False)
         out.print()
     for drawn in found.figures:
         out.print(f"{drawn.figure.place}, {drawn.figure.title}: {drawn.path or drawn.about}", markup=False)
-    filled, cells = (sum(getattr(built, name) for built in found.tables) for name in ("num_filled", "num_cells"))
-    out.print(f"{filled} of {cells} cells filled -> {target}/index.html, {target}/tables", markup=False)
+    for name, what in found.provenance.lines:
+        out.print(f"{name}: {what}", markup=False, style="dim")
+    filled = filled_of(found.tables)
+    out.print(f"cells filled: {filled} -> {target}/index.html, {target}/tables, {target}/runs.csv", markup=False)
 
 
 def _print_block(built: Built, block: Block) -> None:
     """Ours over its interval, the published figure in brackets."""
-    from p3iv.experiments.lettering import published_in, range_in, value_in  # noqa: PLC0415
+    from p3iv.experiments.lettering import published_in, range_in, seeds_in, value_in  # noqa: PLC0415
     from p3iv.experiments.writing import headers, row_label  # noqa: PLC0415
 
     grid = Grid(
@@ -169,7 +175,8 @@ def _print_block(built: Built, block: Block) -> None:
             theirs = f"({published})" if published else ""
             ours = value_in(cell) if block.source else ""
             above = escape(" ".join(part for part in (ours, theirs) if part))
-            below = range_in(cell).replace(" to ", "–") if block.source else ""  # noqa: RUF001 - narrower
+            range_ = range_in(cell).replace(" to ", "–")  # noqa: RUF001 - narrower
+            below = "\n".join(part for part in (range_, seeds_in(cell)) if part) if block.source else ""
             texts.append(f"{above}\n[dim]{escape(below)}[/dim]" if below else above)
         grid.add_row(escape(row_label(row[0])), *texts)
     out.print(grid, width=None if out.is_terminal else 160)
@@ -179,7 +186,12 @@ def _print_block(built: Built, block: Block) -> None:
 def _summary(found: Reproduction) -> dict[str, object]:
     return {
         "tables": {
-            built.table.name: {"cells": built.num_cells, "filled": built.num_filled, "not_filled": built.problems}
+            built.table.name: {
+                "cells": built.num_cells,
+                "filled": built.num_filled,
+                "not_with_every_seed": built.num_partial,
+                "not_filled": built.problems,
+            }
             for built in found.tables
         },
         "figures": {drawn.anchor: str(drawn.path) if drawn.path else drawn.about for drawn in found.figures},

@@ -13,6 +13,7 @@ from p3iv.atomic import write_text
 from p3iv.errors import DatasetError
 
 CARD_FILE = "dataset.yaml"
+MADE_TABLETOP = "p3iv data make tabletop"  # how the source of a tabletop begins, whatever its name becomes
 MOST_FEATURES_PER_SECOND = 1000
 ALLOWED: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -39,9 +40,10 @@ class DatasetCard:
 
     @property
     def label(self) -> str:
-        """The name to print beside any figure."""
+        """The name to print beside any figure, with what its numbers are."""
         encoder = f"{self.encoder} features" if self.encoder else "no features"
-        return f"{self.name} ({'SIMULATED ' if self.simulated else ''}{encoder})"
+        is_renamed = self.source.startswith(MADE_TABLETOP) and "tabletop" not in self.name.casefold()
+        return f"{self.name} ({'tabletop, ' if is_renamed else ''}{'SIMULATED ' if self.simulated else ''}{encoder})"
 
     def write(self, folder: Path) -> None:
         write_text(folder / CARD_FILE, yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True))

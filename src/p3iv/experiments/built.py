@@ -66,6 +66,7 @@ class Built:
     runs: tuple[Run, ...]
     num_cells: int  # that ask for something, on datasets given
     num_filled: int
+    num_partial: int  # filled, but not with every seed
 
     @property
     def title(self) -> str:
@@ -73,7 +74,7 @@ class Built:
 
     @property
     def problems(self) -> list[str]:
-        """Every reason for a cell that is not, or not wholly, filled, once, with how many cells it empties."""
+        """Every reason for a cell that is not, or not wholly, filled, once, with how many cells it concerns."""
         why = Counter(
             cell.found.why
             for block in self.blocks
@@ -97,7 +98,16 @@ def build(table: Table, sources: Sequence[Source], plan_of: PlanOf, gatherer: Ga
         runs=tuple({run.key: run for planned in plans if planned for run in planned.runs}.values()),
         num_cells=len(ours),
         num_filled=sum(not cell.found.is_empty for cell in ours if cell.found),
+        num_partial=sum(cell.found.is_partial for cell in ours if cell.found),
     )
+
+
+def filled_of(tables: Sequence[Built]) -> str:
+    """How many cells of tables are filled, and how many of those lack a seed."""
+    cells, filled, partial = (
+        sum(getattr(built, name) for built in tables) for name in ("num_cells", "num_filled", "num_partial")
+    )
+    return f"{filled} of {cells}" + (f", {partial} of them not with every seed" if partial else "")
 
 
 def published_number(cell: str | None) -> float:

@@ -34,12 +34,13 @@ class Drawn:
     source: Source
     path: Path | None  # the page; None where there is nothing to show
     about: str  # what it shows, or why it does not
+    provenance: Provenance
     content: Markup = field(default_factory=Markup)
 
     @property
     def anchor(self) -> str:
         """Its place in the index."""
-        return f"{self.figure.name}-{self.source.slug}"
+        return self.figure.name if self.figure.kind == "drawing" else f"{self.figure.name}-{self.source.slug}"
 
 
 def draw_figure(
@@ -53,12 +54,13 @@ def draw_figure(
 ) -> Drawn:
     """Write OUT/figures/NAME-DATA.html and an .svg per window shown."""
     if figure.kind == "drawing":
-        return Drawn(figure, source, None, "a drawing of the method: nothing to regenerate")
+        return Drawn(figure, source, None, "a drawing of the method: nothing to regenerate", provenance)
     if run is None:
-        return Drawn(figure, source, None, "not asked for")
+        return Drawn(figure, source, None, "not asked for", provenance)
     if not is_shown(run.folder(out)):
         outcome = outcomes.get(run.key)
-        return Drawn(figure, source, None, f"{outcome.status}: {outcome.about}" if outcome else "not run yet")
+        why = f"{outcome.status}: {outcome.about}" if outcome else "not run yet"
+        return Drawn(figure, source, None, why, provenance)
     predictions = run.folder(out) / PREDICTIONS_FILE
     shelf = PictureShelf(source.folder)
     if figure.kind == "diversity":
@@ -66,10 +68,10 @@ def draw_figure(
     else:
         windows, about = _gallery(predictions)
     if not windows:
-        return Drawn(figure, source, None, about)
+        return Drawn(figure, source, None, about, provenance)
     place = out / "figures" / f"{figure.name}-{source.slug}.html"
     content = join(graph_legend(), *(show_case(window, shelf) for window in windows))
-    about = f"{about} Data: {source.label}. Run: {run}, runs/{run.key}."
+    about = f"{about} Run: {run}, runs/{run.key}."
     heading = tag("h1", f"{figure.place}: {figure.title}", tag("small", source.label))
     page = document(
         f"{figure.title}, on {source.label}",
@@ -79,9 +81,12 @@ def draw_figure(
         tag("p", f"{provenance.sentence}.", class_="footnote"),
     )
     write_text(place, page)
+    below = f"{provenance.short}; runs/{run.key}"
     for number, window in enumerate(windows, start=1):
-        write_text(place.with_name(f"{place.stem}-{number}.svg"), standalone(draw_graph(merge_plans(window), LYING)))
-    return Drawn(figure, source, place, about, content)
+        picture = draw_graph(merge_plans(window), LYING, caption=below)
+        whole = standalone(picture, title=f"{figure.title}, on {source.label}", about=f"{about} {provenance.sentence}.")
+        write_text(place.with_name(f"{place.stem}-{number}.svg"), whole)
+    return Drawn(figure, source, place, about, provenance, content)
 
 
 def _gallery(predictions: Path) -> tuple[list[WindowPlans], str]:

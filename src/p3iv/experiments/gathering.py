@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from p3iv.environment import machine_of
 from p3iv.experiments.declared import Ask
 from p3iv.experiments.measure import Outcome
 from p3iv.experiments.measured import METRICS, metric_of
@@ -36,11 +37,17 @@ class Found:
     as_released: float = NAN  # the metric that released code computes under this name
     seeds: tuple[int, ...] = ()
     runs: tuple[str, ...] = ()  # keys
+    num_asked: int = 0  # runs that it was to be made of
     why: str = ""  # what is missing, and why
 
     @property
     def is_empty(self) -> bool:
         return math.isnan(self.value)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it is made of some of its seeds only."""
+        return 0 < len(self.runs) < self.num_asked
 
 
 @dataclass
@@ -62,7 +69,13 @@ class Gatherer:
         why = "; ".join(self._why_missing(run) for run in planned.runs if run not in there)
         if not there:
             return Found(NAN, why=why)
-        about = Found(NAN, seeds=tuple(run.config.seed for run in there), runs=tuple(run.key for run in there), why=why)
+        about = Found(
+            NAN,
+            seeds=tuple(run.config.seed for run in there),
+            runs=tuple(run.key for run in there),
+            num_asked=len(planned.runs),
+            why=why,
+        )
         if metric.source == "run":
             spent = [float(self.facts(run)[str(ask.metric)]) for run in there]
             return replace(about, value=statistics.median(spent), spread=_spread(spent))
@@ -96,12 +109,17 @@ class Gatherer:
         return bootstrap_differences(columns[0], columns[1], _resamples(videos[0]))["it"]
 
     def has(self, run: Run, sampling: Sampling) -> bool:
-        folder = run.folder(self.out)
-        return (folder / TRAINED).exists() and (folder / sampling.file).exists()
+        return self.is_trained(run) and (run.folder(self.out) / sampling.file).exists()
+
+    def is_trained(self, run: Run) -> bool:
+        return (run.folder(self.out) / TRAINED).exists()
 
     def facts(self, run: Run) -> dict[str, Any]:
-        """What `trained.json` says."""
+        """What `trained.json` says, and on which machine that was."""
         facts: dict[str, Any] = json.loads((run.folder(self.out) / TRAINED).read_text(encoding="utf-8"))
+        environment = run.folder(self.out) / "environment.json"
+        if environment.exists():
+            facts["machine"] = machine_of(json.loads(environment.read_text(encoding="utf-8")))
         return facts
 
     def scores(self, run: Run, sampling: Sampling) -> Mapping[str, np.ndarray]:

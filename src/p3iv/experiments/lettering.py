@@ -43,6 +43,12 @@ def range_in(cell: Cell) -> str:
     return f"{show(metric, found.low)} to {show(metric, found.high)}"
 
 
+def seeds_in(cell: Cell) -> str:
+    """How many seeds a figure is made of, where some of them are missing; else empty."""
+    found = cell.found
+    return f"{len(found.runs)} of {found.num_asked} seeds" if found and found.is_partial else ""
+
+
 def released_in(cell: Cell) -> str:
     """What released code would print; empty where it means what we mean."""
     metric, found = metric_in(cell), cell.found

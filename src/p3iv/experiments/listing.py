@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from p3iv.experiments.budgets import BUDGETS
-from p3iv.experiments.declared import PAPER_DATASETS, Figure, Table, declared
+from p3iv.experiments.budgets import BUDGETS, Budget
+from p3iv.experiments.declared import PAPER_DATASETS, Figure, Table, declared, sample_numbers
+from p3iv.experiments.runs import SAMPLES
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,16 @@ def _list_one(entry: Table | Figure) -> Listed:
 def _cost(entries: Sequence[Table | Figure]) -> tuple[int, dict[str, float]]:
     asks = [ask for entry in entries for ask in entry.asks if ask.has_run]
     runs = {(ask.settings, ask.texts) for ask in asks}
-    scores = {(ask.settings, ask.texts, ask.input_noise, ask.dropout, ask.samples is None) for ask in asks}
+    ways = {(ask.settings, ask.texts, ask.input_noise, ask.dropout, ask.samples is not None) for ask in asks}
+    scorings = {
+        name: sum(_scorings(budget, varies_k=varies) for *_, varies in ways) for name, budget in BUDGETS.items()
+    }
     return len(runs), {
-        name: len(budget.seeds) * (len(runs) * budget.run_s + len(scores) * budget.score_s)
+        name: len(budget.seeds) * (len(runs) * budget.run_s + scorings[name] * budget.score_s)
         for name, budget in BUDGETS.items()
     }
+
+
+def _scorings(budget: Budget, *, varies_k: bool) -> float:
+    """How many evaluations of the usual K one way to draw plans costs."""
+    return budget.independent_draws * max(sample_numbers()) / SAMPLES if varies_k else 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from p3iv.experiments.built import Block, Built, Cell, published_number
+from p3iv.experiments.built import Block, Built, Cell, filled_of, published_number
 from p3iv.experiments.declared import PAPER_DATASETS
 from p3iv.experiments.drawings import Drawn
 from p3iv.experiments.gathering import Gatherer
-from p3iv.experiments.lettering import NOTE, arrow, metric_in, published_in, range_in, released_in, value_in
+from p3iv.experiments.lettering import NOTE, arrow, metric_in, published_in, range_in, released_in, seeds_in, value_in
+from p3iv.experiments.parts import Part
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.report.cells import strip
 from p3iv.report.inputs import Leaf
@@ -56,9 +58,8 @@ h3.data { margin: 26px 0 10px; font-size: 19px; }
 
 def table_page(built: Built, provenance: Provenance, gatherer: Gatherer) -> str:
     """One table with its provenance."""
-    title = _titled(built.title, provenance)
     return document(
-        title,
+        _titled(built.title, provenance.data),
         tag("header", tag("h1", built.title, tag("small", "; ".join(provenance.data))), *map(notices, provenance.data)),
         _table_section(built, gatherer, with_heading=False),
         _how_to_read(),
@@ -67,44 +68,51 @@ def table_page(built: Built, provenance: Provenance, gatherer: Gatherer) -> str:
     )
 
 
-def index_page(tables: Sequence[Built], figures: Sequence[Drawn], provenance: Provenance, gatherer: Gatherer) -> str:
-    """All that was asked for, one after another, after a list of it."""
-    heading = tag("h1", "P3IV (CVPR 2022), regenerated", tag("small", "; ".join(provenance.data)))
+def table_part(built: Built, provenance: Provenance, gatherer: Gatherer) -> Part:
+    """A table as the index shows it."""
+    orders = [order for block in built.blocks for _, order in block.orders]
+    counts = [sum(getattr(order, name) for order in orders) for name in ("same", "reversed", "undecided")]
+    row = tag(
+        "tr",
+        tag("td", built.table.place),
+        tag("td", tag("a", built.table.title, href=f"#{built.table.name}")),
+        tag("td", filled_of([built]), class_="figure"),
+        *(tag("td", str(count) if orders else "", class_="figure") for count in counts),
+    )
+    section = join(_table_section(built, gatherer, with_heading=True), _origin(provenance))
+    return Part(built.table.name, built.table.name, row, section, asdict(provenance))
+
+
+def figure_part(drawn: Drawn) -> Part:
+    """A figure as the index shows it."""
+    link = tag("a", drawn.figure.title, href=f"#{drawn.anchor}") if drawn.path else drawn.figure.title
+    about = drawn.about if not drawn.path else drawn.source.label
+    row = tag("tr", tag("td", drawn.figure.place), tag("td", link), tag("td", about, colspan=4))
+    section = _figure_section(drawn) if drawn.path else join()
+    return Part(drawn.figure.name, drawn.anchor, row, section, asdict(drawn.provenance))
+
+
+def index_page(parts: Sequence[Part]) -> str:
+    """All parts, one after another, after a list of them."""
+    name = "P3IV (CVPR 2022), regenerated"
+    data = list(dict.fromkeys(label for part in parts for label in part.provenance["data"]))
     return document(
-        _titled("P3IV (CVPR 2022), regenerated", provenance),
-        tag("header", heading, *map(notices, provenance.data)),
-        _summary(tables, figures),
+        _titled(name, data),
+        tag("header", tag("h1", name, tag("small", "; ".join(data))), *map(notices, data)),
+        _summary(parts),
         _how_to_read(),
-        _provenance(provenance),
-        *(_table_section(built, gatherer, with_heading=True) for built in tables),
-        *(_figure_section(drawn) for drawn in figures),
+        *(Markup(part.section) for part in parts),
         style=_STYLE,
     )
 
 
-def _titled(title: str, provenance: Provenance) -> str:
-    return f"{title}, on {'; '.join(provenance.data)}"
+def _titled(title: str, data: Sequence[str]) -> str:
+    return f"{title}, on {'; '.join(data)}"
 
 
-def _summary(tables: Sequence[Built], figures: Sequence[Drawn]) -> Markup:
+def _summary(parts: Sequence[Part]) -> Markup:
     heads = ("", "", "cells filled", "rows as in the paper", "the other way round", "undecided")
-    rows = []
-    for built in tables:
-        orders = [order for block in built.blocks for _, order in block.orders]
-        counts = [sum(getattr(order, name) for order in orders) for name in ("same", "reversed", "undecided")]
-        rows.append(
-            tag(
-                "tr",
-                tag("td", built.table.place),
-                tag("td", tag("a", built.table.title, href=f"#{built.table.name}")),
-                tag("td", f"{built.num_filled} of {built.num_cells}", class_="figure"),
-                *(tag("td", str(count) if orders else "", class_="figure") for count in counts),
-            )
-        )
-    for drawn in figures:
-        link = tag("a", drawn.figure.title, href=f"#{drawn.anchor}") if drawn.path else drawn.figure.title
-        about = drawn.about if not drawn.path else drawn.source.label
-        rows.append(tag("tr", tag("td", drawn.figure.place), tag("td", link), tag("td", about, colspan=4)))
+    rows = [Markup(part.row) for part in parts]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col", class_="figure" if name else None) for name in heads)))
     note = (
         "Pairs of rows of one column: the 95 % interval of their difference on our data says whether they stand as in "
@@ -117,7 +125,7 @@ def _table_section(built: Built, gatherer: Gatherer, *, with_heading: bool) -> M
     heading = tag("h2", built.title, id=built.table.name) if with_heading else join()
     parts = [_block(built, block) for block in built.blocks]
     notes = [tag("p", built.table.note, class_="footnote")] if built.table.note else []
-    notes += [tag("p", f"Not filled: {problem}", class_="footnote") for problem in built.problems]
+    notes += [tag("p", f"Missing: {problem}", class_="footnote") for problem in built.problems]
     return tag("section", heading, *parts, *notes, _runs(built, gatherer))
 
 
@@ -197,6 +205,7 @@ def _cell(cell: Cell, top: float) -> Markup:
         tag("div", ours, theirs, class_="both"),
         _strip(cell, top),
         tag("span", range_in(cell), class_="interval"),
+        tag("span", seeds_in(cell), class_="missing") if seeds_in(cell) else join(),
         released,
     )
 
@@ -257,4 +266,8 @@ def _provenance(provenance: Provenance) -> Markup:
 
 def _figure_section(drawn: Drawn) -> Markup:
     title = tag("h2", f"{drawn.figure.place}: {drawn.figure.title}", id=drawn.anchor)
-    return tag("section", title, drawn.content, tag("p", drawn.about, class_="footnote"))
+    return tag("section", title, drawn.content, tag("p", drawn.about, class_="footnote"), _origin(drawn.provenance))
+
+
+def _origin(provenance: Provenance) -> Markup:
+    return tag("p", f"{provenance.sentence}.", class_="footnote")

@@ -3,28 +3,33 @@
 OUT/runs/KEY/           one folder per run, named by a hash of configuration, data and code
 OUT/impossible/KEY.json what a dataset cannot fill, so that it is not tried again
 OUT/data/               statistics of datasets, copies with aligned step texts
-OUT/tables/, figures/   what was asked for; index.html leads to all of it
+OUT/tables/, figures/   what was asked for
+OUT/parts/              the same as parts of index.html, which shows what this and earlier calls made
+OUT/runs.csv            a row per run; provenance.json has command, data, seeds, commit and machine of every part
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from p3iv.atomic import write_text
-from p3iv.config import CurationSettings
+from p3iv.config import Config, override
 from p3iv.dataset import open_dataset
 from p3iv.errors import ConfigError
 from p3iv.experiments.budgets import budget_of
 from p3iv.experiments.built import Built, build
-from p3iv.experiments.declared import Ask, Figure, Table, choose, declared
+from p3iv.experiments.declared import Ask, Figure, Table, choose
 from p3iv.experiments.drawings import Drawn, draw_figure
 from p3iv.experiments.gathering import Gatherer
 from p3iv.experiments.measure import Job, Outcome, is_shown
+from p3iv.experiments.pages import figure_part
 from p3iv.experiments.provenance import Provenance, write_runs
 from p3iv.experiments.runs import SAMPLES, TRAINED, Planned, Run, Sampling, Terms, plan, refuse_decided
 from p3iv.experiments.sources import Source, open_sources
@@ -33,6 +38,8 @@ from p3iv.experiments.workers import check_engine, run_jobs
 from p3iv.experiments.writing import write_index, write_table
 from p3iv.inspection import describe_dataset
 from p3iv.locks import held, lock_of
+from p3iv.sampling import SampleSettings
+from p3iv.training.device import choose_device
 
 WRITE_EVERY_S = 300.0  # tables are rebuilt in seconds; a long call shows what it has
 
@@ -45,7 +52,7 @@ class Progress:
     outcome: Outcome
     num_done: int
     num_jobs: int
-    num_tables_done: int  # tables and figures whose last run this was, or that were done before
+    num_tables_done: int  # tables and figures whose runs are all there
     num_tables: int
     left_s: float  # an estimate
 
@@ -75,12 +82,18 @@ class ReproduceRequest:
             raise ConfigError("Name a table or figure, or all; `p3iv reproduce --list` shows them.")
         if len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"--seeds {','.join(map(str, self.seeds))}, but none twice.")
-        known = sorted({dict(ask.settings)["data.horizon"] for entry in declared().values() for ask in entry.asks})
-        if unknown := [horizon for horizon in self.horizons if horizon not in known]:
-            raise ConfigError(f"--horizons {unknown[0]}, but the tables have {', '.join(map(str, known))}.")
+        known = sorted({dict(ask.settings)["data.horizon"] for entry in choose(self.names) for ask in entry.asks})
+        if unknown := [horizon for horizon in self.horizons if known and horizon not in known]:
+            there = ", ".join(f"T={horizon}" for horizon in known)
+            raise ConfigError(
+                f"--horizons {unknown[0]}, but no cell of {', '.join(self.names)} has it: there is {there}."
+            )
         budget_of(self.budget)
-        check_engine(self.engine, self.address)
+        check_engine(self.engine, self.address, self.jobs)
+        if self.engine == "local":
+            choose_device(self.device)
         refuse_decided(self.settings)
+        _check_out(self.out, self.data)
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,7 @@ class Reproduction:
     tables: tuple[Built, ...]
     figures: tuple[Drawn, ...]
     failures: dict[str, Outcome]  # by the name of the run
+    provenance: Provenance
 
     @property
     def is_empty(self) -> bool:
@@ -97,6 +111,17 @@ class Reproduction:
         tables = [built.num_filled > 0 for built in self.tables]
         figures = [drawn.path is not None for drawn in self.figures if drawn.figure.kind != "drawing"]
         return not any(tables + figures) and bool(tables + figures)
+
+
+def _check_out(out: Path, folders: Iterable[Path]) -> None:
+    """Refuse to write over a file, or among the files of a dataset."""
+    place = Path(os.path.realpath(out))
+    if place.exists() and not place.is_dir():
+        raise ConfigError(f"--out {out} is a file; name a folder.")
+    for folder in folders:
+        data = Path(os.path.realpath(folder))
+        if place.is_relative_to(data) or data.is_relative_to(place):
+            raise ConfigError(f"--out {out} is the dataset folder {folder}, or lies in it or around it. Name another.")
 
 
 def reproduce(request: ReproduceRequest) -> Reproduction:
@@ -146,7 +171,7 @@ class _Work:
                     outcome=outcome,
                     num_done=number,
                     num_jobs=len(jobs),
-                    num_tables_done=sum(not needs & left for needs in self.needs.values()),
+                    num_tables_done=sum(not needs & (left | set(self.outcomes)) for needs in self.needs.values()),
                     num_tables=len(self.entries),
                     left_s=spent / number * (len(jobs) - number),
                 )
@@ -159,22 +184,21 @@ class _Work:
         """All that was asked for, with what there is."""
         counted = {source.fingerprint: self._count(source) for source in self.sources} if self._counts_windows else {}
         gatherer = Gatherer(self.out, self.outcomes, counted)
-        provenance = Provenance.of(self.request.command, self.sources, self.request.budget, self.terms.seeds)
+        request, terms = self.request, self.terms
+        provenance = Provenance.of(request.command, self.sources, request.budget, terms.seeds, terms.samples)
         tables = [build(entry, self.sources, self.plan, gatherer) for entry in self.entries if isinstance(entry, Table)]
-        for built in tables:
-            write_table(self.out, built, provenance, gatherer)
+        parts = [write_table(self.out, built, provenance.of_runs(built.runs, gatherer), gatherer) for built in tables]
         figures = [
-            draw_figure(
-                self.out, entry, source, self._shown_run(entry, source), outcomes=self.outcomes, provenance=provenance
-            )
+            self._draw(entry, source, provenance, gatherer)
             for entry in self.entries
             if isinstance(entry, Figure)
             for source in (self.sources[:1] if entry.kind == "drawing" else self.sources)
         ]
-        write_runs(self.out, self.runs.values(), gatherer)
-        write_index(self.out, tables, figures, provenance, gatherer)
+        runs = list(self.runs.values())
+        write_runs(self.out, runs, gatherer)
+        write_index(self.out, [*parts, *map(figure_part, figures)])
         failures = {str(self.runs[key]): o for key, o in self.outcomes.items() if o.status == "failed"}
-        return Reproduction(tuple(tables), tuple(figures), failures)
+        return Reproduction(tuple(tables), tuple(figures), failures, provenance.of_runs(runs, gatherer))
 
     def plan(self, ask: Ask, source: Source) -> Planned | None:
         """What a cell needs; None where its horizon was not asked for."""
@@ -236,17 +260,22 @@ class _Work:
     def _impossible(self, key: str) -> Path:
         return self.out / "impossible" / f"{key}.json"
 
-    def _shown_run(self, figure: Figure, source: Source) -> Run | None:
+    def _draw(self, figure: Figure, source: Source, provenance: Provenance, gatherer: Gatherer) -> Drawn:
         planned = [self.plan(ask, source) for ask in figure.asks]
-        return planned[0].runs[0] if planned and planned[0] else None
+        run = planned[0].runs[0] if planned and planned[0] else None
+        origin = replace(provenance.of_runs([run] if run else [], gatherer), samples=SampleSettings().num_samples)
+        return draw_figure(self.out, figure, source, run, outcomes=self.outcomes, provenance=origin)
 
     def _count(self, source: Source) -> dict[str, float]:
-        """Unique plans per start and goal, by METRIC.HORIZON; counted once per dataset and code."""
-        path = self.out / "data" / f"{source.fingerprint[:16]}-{code_version()}.json"
+        """Unique plans per start and goal, by METRIC.HORIZON; counted once per dataset, kind of windows and code."""
+        asked = override(Config(), self.request.settings).data
+        settings = replace(asked, split="video")  # windows of all sides are counted
+        digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode()).hexdigest()
+        path = self.out / "data" / f"{source.fingerprint[:16]}-{digest[:8]}-{code_version()}.json"
         if path.exists():
             kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
             return kept
-        stats = describe_dataset(open_dataset(source.folder), CurationSettings())
+        stats = describe_dataset(open_dataset(source.folder), settings)
         found = {
             f"{name}.{horizon}": getattr(about, name)
             for horizon, about in stats.horizons.items()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from p3iv.config import Config, override, preset_config
-from p3iv.errors import ConfigError
+from p3iv.config import SPLIT_KINDS, Config, CurationSettings, override, preset_config
+from p3iv.errors import ConfigError, SplitError
 from p3iv.experiments.budgets import Budget
 from p3iv.experiments.declared import Ask, declared, sample_numbers
 from p3iv.experiments.sources import Source
@@ -54,7 +54,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What decides its figures."""
         return {
-            "config": asdict(self.config),
+            "config": asdict(self.config) | {"data": _identity_of(self.config.data)},
             "texts": self.texts,
             "data_fingerprint": self.source.fingerprint,
             "code_version": code_version(),
@@ -79,13 +79,23 @@ class Run:
     @property
     def differences(self) -> dict[str, Any]:
         """Settings of network and losses that are not those of its preset."""
-        ours, usual = asdict(self.config), asdict(preset_config(self.config.preset))
+        return {name: value for *_, name, value in self._changes("model", "loss", "baseline", "plus")}
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Settings of windows and training that are not those of its preset, but for horizon and protocol."""
         return {
-            name: value
-            for section in ("model", "loss", "baseline", "plus")
-            for name, value in ours[section].items()
-            if value != usual[section][name]
+            f"{section}.{name}": value
+            for section, name, value in self._changes("data", "optim")
+            if name not in ("horizon", "protocol")
         }
+
+    def _changes(self, *sections: str) -> Iterator[tuple[str, str, Any]]:
+        ours, usual = asdict(self.config), asdict(preset_config(self.config.preset))
+        for section in sections:
+            for name, value in ours[section].items():
+                if value != usual[section][name]:
+                    yield section, name, value
 
 
 @dataclass(frozen=True)
@@ -117,10 +127,27 @@ def plan(ask: Ask, source: Source, terms: Terms) -> Planned:
     return Planned(runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=budget.independent_draws))
 
 
+def _identity_of(settings: CurationSettings) -> dict[str, Any]:
+    """What decides windows and sides: of a split file its content, wherever it lies."""
+    if settings.split in SPLIT_KINDS:
+        return asdict(settings)
+    try:
+        content = Path(settings.split).read_bytes()
+    except OSError as error:
+        raise SplitError(
+            f"--set data.split={settings.split}: neither one of {', '.join(SPLIT_KINDS)} nor a file that can be read."
+        ) from error
+    return asdict(settings) | {"split": f"sha256 {hashlib.sha256(content).hexdigest()}"}
+
+
 def refuse_decided(settings: Mapping[str, Any]) -> None:
     """A setting that tables differ in cannot be the same for all of them."""
     decided = {name for entry in declared().values() for ask in entry.asks for name, _ in ask.settings} | {"seed"}
     for name in settings:
+        if name == "preset":
+            raise ConfigError(
+                "--set preset would rename a preset, not apply it. Set its settings, such as model.width."
+            )
         if name in decided:
             raise ConfigError(
                 f"--set {name}: the tables decide it, row by row. Settings such as optim.epochs are free."

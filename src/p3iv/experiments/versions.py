@@ -38,8 +38,9 @@ def code_version() -> str:
 
 @cache
 def commit() -> str | None:
-    """The commit of a checkout, with `+` where files differ from it; None where the package is installed."""
+    """The commit of a checkout, with `+` where files differ from it; None where git does not know the package."""
     try:
+        _git("ls-files", "--error-unmatch", "__init__.py")  # an installed copy may lie inside another repository
         head = _git("rev-parse", "--short=12", "HEAD")
         return head + ("+" if _git("status", "--porcelain", "--untracked-files=no", "--", str(PACKAGE)) else "")
     except (OSError, subprocess.CalledProcessError):

@@ -13,12 +13,14 @@ ENGINES = ("local", "ray")
 _DIED = "the process that ran it died, twice; it may have been out of memory"
 
 
-def check_engine(engine: str, address: str | None) -> None:
-    """Refuse an engine that there is not, and an address without one that has use for it."""
+def check_engine(engine: str, address: str | None, num_jobs: int) -> None:
+    """Refuse an engine that there is not, and options that it has no use for."""
     if engine not in ENGINES:
         raise ConfigError(f"--engine {engine}, but it is one of {', '.join(ENGINES)}.")
     if address is not None and engine != "ray":
         raise ConfigError(f"--address {address} is of a Ray cluster: pass --engine ray.")
+    if address is not None and num_jobs != 1:
+        raise ConfigError(f"--jobs {num_jobs}, but the cluster at {address} has its own number: pass one of the two.")
 
 
 def run_jobs(todo: Sequence[Job], *, engine: str, num_jobs: int, address: str | None) -> Iterator[Outcome]:

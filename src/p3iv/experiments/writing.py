@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from p3iv.atomic import write_text
 from p3iv.experiments.built import Block, Built, Cell
 from p3iv.experiments.declared import PAPER_DATASETS
-from p3iv.experiments.drawings import Drawn
 from p3iv.experiments.gathering import Gatherer
-from p3iv.experiments.lettering import NOTE, arrow, metric_in, published_in, range_in, released_in, value_in
-from p3iv.experiments.pages import index_page, table_page
+from p3iv.experiments.lettering import NOTE, arrow, metric_in, published_in, range_in, released_in, seeds_in, value_in
+from p3iv.experiments.pages import index_page, table_page, table_part
+from p3iv.experiments.parts import Part, keep_parts
 from p3iv.experiments.provenance import Provenance, run_rows
+from p3iv.experiments.runs import Run
 
 CSV_COLUMNS = (
     *("table", "place", "data", "published_on", "row_group", "row", "column_group", "column", "metric", "unit"),
@@ -48,20 +50,22 @@ _LATEX = {
 }
 
 
-def write_table(out: Path, built: Built, provenance: Provenance, gatherer: Gatherer) -> None:
-    """Write OUT/tables/NAME.csv, .md, .tex and .html."""
+def write_table(out: Path, built: Built, provenance: Provenance, gatherer: Gatherer) -> Part:
+    """Write OUT/tables/NAME.csv, .md, .tex and .html; returns what the index shows of it."""
     place = out / "tables" / built.table.name
     write_text(place.with_suffix(".csv"), table_csv(built))
     write_text(place.with_suffix(".md"), table_markdown(built, provenance, gatherer))
-    write_text(place.with_suffix(".tex"), table_latex(built, provenance))
+    write_text(place.with_suffix(".tex"), table_latex(built, provenance, gatherer))
     write_text(place.with_suffix(".html"), table_page(built, provenance, gatherer))
+    return table_part(built, provenance, gatherer)
 
 
-def write_index(
-    out: Path, tables: Sequence[Built], figures: Sequence[Drawn], provenance: Provenance, gatherer: Gatherer
-) -> None:
-    """Write OUT/index.html."""
-    write_text(out / "index.html", index_page(tables, figures, provenance, gatherer))
+def write_index(out: Path, parts: Iterable[Part]) -> None:
+    """Write OUT/index.html and OUT/provenance.json, on these parts and on those of earlier calls."""
+    kept = keep_parts(out, parts)
+    write_text(out / "index.html", index_page(kept))
+    origins = {part.anchor: part.provenance for part in kept}
+    write_text(out / "provenance.json", json.dumps(origins, indent=2) + "\n")
 
 
 def table_csv(built: Built) -> str:
@@ -113,10 +117,11 @@ def _csv_line(built: Built, block: Block, cell: Cell) -> dict[str, str]:
 
 
 def cell_text(cell: Cell) -> str:
-    """Ours, its interval, what released code would print."""
-    value, range_, released = value_in(cell), range_in(cell), released_in(cell)
+    """Ours, its seeds where some are missing, its interval, what released code would print."""
+    value, seeds, range_, released = value_in(cell), seeds_in(cell), range_in(cell), released_in(cell)
     inside = range_ if range_.startswith("±") else f"[{range_}]" if range_ else ""
-    return " ".join(part for part in (value, inside, f"†{released}" if released else "") if part)
+    parts = (value, f"({seeds})" if seeds else "", inside, f"†{released}" if released else "")
+    return " ".join(part for part in parts if part)
 
 
 def headers(built: Built) -> list[str]:
@@ -148,10 +153,10 @@ def table_markdown(built: Built, provenance: Provenance, gatherer: Gatherer) -> 
             texts = [text for cell in row for text in _two(block, cell_text(cell), published_in(cell))]
             lines.append(f"| {row_label(row[0])} | {' | '.join(texts)} |")
         lines += ["", *order_lines(block), ""]
-    lines += [f"- not filled: {_one_line(problem)}" for problem in built.problems]
+    lines += [f"- missing: {_one_line(problem)}" for problem in built.problems]
     lines += ["", f"{provenance.sentence}.", "", "| run | epochs | best | CPU s |", "|---|---:|---:|---:|"]
-    for row_, run in zip(run_rows(built.runs, gatherer), built.runs, strict=True):
-        lines.append(f"| {run} (runs/{run.key}) | {row_['epochs']} | {row_['best_epoch']} | {row_['cpu_s']} |")
+    for run, facts in _with_rows(built, gatherer):
+        lines.append(f"| {run} (runs/{run.key}) | {facts['epochs']} | {facts['best_epoch']} | {facts['cpu_s']} |")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -164,9 +169,12 @@ def order_lines(block: Block) -> list[str]:
     ]
 
 
-def table_latex(built: Built, provenance: Provenance) -> str:
-    """A `table*` that needs booktabs; ours first, published in italics."""
+def table_latex(built: Built, provenance: Provenance, gatherer: Gatherer) -> str:
+    """A `table*` that needs booktabs; ours first, published in italics; runs and what is missing as comments."""
     parts = [f"% {_one_line(provenance.sentence)}"]
+    parts += [f"% runs/{row['run']}: {run}, {row['status']}" for run, row in _with_rows(built, gatherer)]
+    parts += [f"% missing: {_one_line(problem)}" for problem in built.problems]
+    notes = escape_latex(" ".join(note for note in (_one_line(built.table.note), NOTE) if note))
     for block in built.blocks:
         names = [escape_latex(name) for name in headers(built)]
         theirs = [r"\emph{publ.}" if block.source else rf"\emph{{{name}}}" for name in names]
@@ -184,7 +192,9 @@ def table_latex(built: Built, provenance: Provenance) -> str:
                 for text in _two(block, escape_latex(cell_text(cell)), rf"\emph{{{escape_latex(published_in(cell))}}}")
             ]
             parts.append(f"{escape_latex(row_label(row[0]))} & {' & '.join(texts)} \\\\")
-        parts += [r"\bottomrule\end{tabular}\end{table*}", ""]
+        parts += [r"\bottomrule\end{tabular}"]
+        parts += [rf"\par\smallskip\raggedright\footnotesize {notes}"] if block.source else []
+        parts += [r"\end{table*}", ""]
     return "\n".join(parts)
 
 
@@ -195,6 +205,10 @@ def escape_latex(text: str) -> str:
         f"$L_{{{part}}}$" if place % 2 else "".join(_LATEX.get(character, character) for character in part)
         for place, part in enumerate(parts)
     )
+
+
+def _with_rows(built: Built, gatherer: Gatherer) -> list[tuple[Run, dict[str, str]]]:
+    return list(zip(built.runs, run_rows(built.runs, gatherer), strict=True))
 
 
 def _two(block: Block, ours: str, published: str) -> list[str]:

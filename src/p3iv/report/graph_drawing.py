@@ -20,6 +20,7 @@ _LINE, _SHARE_LINE, _PADDING = 13.0, 12.0, 5.0
 _PAGE, _PHONE = 860.0, 350.0
 _END = 42.0  # the length of the start and the goal
 _MARGIN = 5.0  # for the outline of the reference
+_CAPTION = 20.0  # the height of a line below
 
 
 @dataclass(frozen=True)
@@ -114,20 +115,23 @@ class Layout:
         return (across, along) if self.style.is_upright else (along, across)
 
 
-def draw_graph(graph: PlanGraph, style: Style) -> Markup:
-    """The picture of a graph."""
+def draw_graph(graph: PlanGraph, style: Style, *, caption: str = "") -> Markup:
+    """The picture of a graph, with a line below it where there is one."""
     layout = Layout(graph, style)
+    width, height = layout.point(*layout.size)
     ports = _Ports(layout)
     decoded = [edge for edge in graph.edges if edge.is_decoded]
     reference = [edge for edge in graph.edges if edge.is_reference]
     steps = " then ".join(node.step for node in graph.nodes if node.is_decoded and node.step)
     return drawing(
-        *layout.point(*layout.size),
+        width,
+        height + (_CAPTION if caption else 0.0),
         *(ports.curve(edge, class_="hair") for edge in graph.edges if edge.count and ports.width(edge) < 1),
         *(ports.ribbon(edge) for edge in graph.edges if edge.count),
         *(ports.curve(edge, class_="reference", shift=5.0 if edge.is_decoded else 0.0) for edge in reference),
         *(ports.curve(edge, class_="decoded") for edge in decoded),
         *(_draw_node(layout, node) for node in graph.nodes),
+        *([text(_MARGIN, height + _CAPTION - 5, caption, class_="share")] if caption else []),
         label=f"{graph.num_samples} sampled plans merged; the decoded one: {shorten(steps, 400)}",
         class_=f"graph {_way(layout)}",
     )

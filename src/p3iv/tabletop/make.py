@@ -15,6 +15,7 @@ import numpy as np
 from p3iv.annotations import write_split, write_steps
 from p3iv.atomic import whole_file, whole_folder
 from p3iv.dataset import DatasetCard
+from p3iv.dataset.card import MADE_TABLETOP
 from p3iv.errors import ConfigError, MissingExtraError
 from p3iv.features import StoreWriter, write_language
 from p3iv.processes import follow_parent
@@ -53,7 +54,7 @@ def make_tabletop(
             _render_all(beside / "videos", videos, jobs, progress)
         DatasetCard(  # last: a folder without it is known to be unfinished
             name="tabletop",
-            source=f"p3iv data make tabletop --videos {num_videos} --seed {seed}",
+            source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
             encoder="state" if encoder == "state" else None,
             text_encoder="hashed words",
             feature_fingerprint=fingerprint,
