@@ -89,7 +89,7 @@ def plus_seconds(num_windows: int, num_steps: int) -> float:
     torch.manual_seed(0)
     planner = P3IVPlus(PlannerShape(HORIZON, NUM_ACTIONS, FEATURES, FEATURES), config)
     lessons = Lessons(
-        0.1 * torch.randn(num_windows, HORIZON, NUM_ACTIONS),  # as far apart as real ones; numbers near 0 cost more
+        0.1 * torch.randn(num_windows, HORIZON, NUM_ACTIONS),  # real ones lie within about 0.5; tiny products are slow
         torch.rand(config.plus.folds, NUM_ACTIONS, NUM_ACTIONS).log_softmax(dim=2),
         torch.randint(config.plus.folds, (num_windows,)),
     )
