@@ -89,3 +89,7 @@ class PlannerKind(Generic[Module]):
     settle: Callable[[Module, PlanningData], None] = lambda *_: None  # what it chooses on validation after an epoch
     merit: Callable[[Module, PlanningData, PlanScores], Merit] = success_first  # of an epoch, on validation
     preset: str = "p3iv"  # whose settings it is trained with unless told otherwise
+
+    def ignores(self, setting: str) -> bool:
+        """Whether it does not read a setting, given by its dotted name."""
+        return setting.startswith(OF_SOME) and not setting.startswith(self.reads)

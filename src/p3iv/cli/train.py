@@ -102,11 +102,10 @@ def train_command(
 
 def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
     from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
-    from p3iv.interface import OF_SOME  # noqa: PLC0415
     from p3iv.training.builders import kind_of  # noqa: PLC0415
 
     kind, asked = kind_of(planner), parse_settings(settings)
-    if unread := [name for name in asked if name.startswith(OF_SOME) and not name.startswith(kind.reads)]:
+    if unread := [name for name in asked if kind.ignores(name)]:
         read = listed([f"{name}*" if name.endswith(".") else name for name in kind.reads]) or "none"
         raise ConfigError(f"--set {unread[0]}, but planner {planner} does not read it; of that kind it reads {read}.")
     changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}

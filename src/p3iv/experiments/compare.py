@@ -22,7 +22,6 @@ from p3iv.evaluation import EvaluationRequest, evaluate
 from p3iv.experiments.rows import Row, summarise
 from p3iv.experiments.tables import write_tables
 from p3iv.experiments.timing import time_plans
-from p3iv.interface import OF_SOME
 from p3iv.locks import held, lock_of
 from p3iv.observations import PlanningData, load_planning_data
 from p3iv.sampling import SampleSettings
@@ -195,9 +194,9 @@ def _is_done(request: CompareRequest, cell: Cell, data: PlanningData) -> bool:
     path = cell.folder(request.out) / DONE
     if not path.exists():
         return False
-    kept, reads = _flat(json.loads(path.read_text(encoding="utf-8"))), kind_of(cell.planner).reads
+    kept, kind = _flat(json.loads(path.read_text(encoding="utf-8"))), kind_of(cell.planner)
     for name, value in _flat(_identity(request, cell, data)).items():
-        if name.startswith(OF_SOME) and not name.startswith(reads):
+        if kind.ignores(name):
             continue
         if name not in kept or kept[name] != value:
             how = _difference(name, kept, value)
