@@ -7,7 +7,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3iv.config import PRESETS, Config, config_from, override, parse_settings, preset_config, setting_names
+from p3iv.config import (
+    PRESETS,
+    Config,
+    OptimConfig,
+    config_from,
+    override,
+    parse_settings,
+    preset_config,
+    setting_names,
+)
 from p3iv.errors import ConfigError
 
 
@@ -42,6 +51,7 @@ def test_the_default_is_the_paper_s() -> None:
         ("optim.precision=float16", "float32, float64 or mixed"),
         ("optim.max_cpu_s=0", "above 0"),
         ("optim.patience=0", "at least 1"),
+        ("optim.epochs=0", "at least 1, or null"),
         ("baseline.goal_weight=-1", "a finite number from 0, or null"),
         ("data.observation=median", "mean or concat"),
         ("seed=-1", "seed=-1"),
@@ -78,3 +88,13 @@ def test_any_setting_gives_a_configuration_or_a_project_error(text: str) -> None
 
 def test_every_setting_can_be_named() -> None:
     assert {"model.width", "loss.diversity_form", "optim.batch_size", "data.horizon", "seed"} <= set(setting_names())
+
+
+@pytest.mark.parametrize(
+    ("epochs", "num_windows", "expected"),
+    [(7, 1, 7), (None, 1, 240), (None, 284, 48), (None, 710, 20), (None, 1280, 12), (None, 1504, 12), (None, 8722, 12)],
+)
+def test_few_windows_get_more_epochs_unless_their_number_is_given(
+    epochs: int | None, num_windows: int, expected: int
+) -> None:
+    assert OptimConfig(epochs=epochs, batch_size=64).epochs_over(num_windows) == expected

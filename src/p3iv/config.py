@@ -13,11 +13,12 @@ from p3iv.errors import ConfigError
 
 WINDOW_KINDS = ("inclusive", "after-start")
 SPLIT_KINDS = ("video", "release", "window")
+FEWEST_EPOCHS, FEWEST_STEPS = 12, 240  # of a run that is told neither
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes of the network; the defaults are the paper's (supplement C; DESIGN section 2 where it is silent)."""
+    """Sizes of the network; the defaults are the paper's (supplement C), ours where it is silent."""
 
     width: int = 128
     layers: int = 2
@@ -66,7 +67,7 @@ class LossConfig:
 class OptimConfig:
     """How long and how fast; the defaults are the paper's, batch and critic rate those of its released code."""
 
-    epochs: int = 200
+    epochs: int | None = 200  # null: 12, or as many as make 240 steps where windows are few
     batch_size: int = 32
     learning_rate: float = 7e-4
     critic_learning_rate: float = 1e-5  # at equal rates the critic wins within 3 epochs
@@ -78,7 +79,8 @@ class OptimConfig:
     patience: int | None = None  # stop after so many epochs without a better one on validation windows
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "decay_every"):
+        _require(self.epochs is None or self.epochs >= 1, self, "epochs", "at least 1, or null")
+        for name in ("batch_size", "decay_every"):
             _require(getattr(self, name) >= 1, self, name, "at least 1")
         for name in ("learning_rate", "critic_learning_rate", "epsilon"):
             _require(0 < getattr(self, name) < math.inf, self, name, "above 0")
@@ -86,6 +88,11 @@ class OptimConfig:
         _require(self.precision in ("float32", "float64", "mixed"), self, "precision", "float32, float64 or mixed")
         _require(self.max_cpu_s is None or self.max_cpu_s > 0, self, "max_cpu_s", "above 0, or null")
         _require(self.patience is None or self.patience >= 1, self, "patience", "at least 1, or null")
+
+    def epochs_over(self, num_windows: int) -> int:
+        """How many epochs so many training windows get: at most."""
+        steps = -(-num_windows // self.batch_size)
+        return self.epochs or max(FEWEST_EPOCHS, -(-FEWEST_STEPS // steps))
 
 
 @dataclass(frozen=True)
@@ -215,7 +222,7 @@ _DETERMINISTIC = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversi
 PRESETS: dict[str, dict[str, Any]] = {
     "p3iv": {},
     "p3iv-deterministic": _DETERMINISTIC,
-    "p3iv-plus": _DETERMINISTIC | {"optim.epochs": 12, "optim.batch_size": 64},
+    "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
     "tiny": {
         "model.width": 64,
         "model.feed_forward": 128,
@@ -298,7 +305,7 @@ def _checked(value: Any, hint: Any, path: str) -> Any:
 
 def _kind_name(hint: Any) -> str:
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    return names.get(hint, "a number or null")
+    return names.get(hint, "a whole number or null" if hint == int | None else "a number or null")
 
 
 def _read_value(key: str, text: str) -> Any:

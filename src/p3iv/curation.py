@@ -1,4 +1,4 @@
-"""Videos -> windows: which actions are predicted and which two moments are shown (supplement E; DESIGN section 3)."""
+"""Videos -> windows: which actions are predicted and which two moments are shown (supplement E)."""
 
 from __future__ import annotations
 

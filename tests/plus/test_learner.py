@@ -114,6 +114,11 @@ def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing(data: PlanningData
     assert rates[4:] == pytest.approx([0.5 * (1 + math.cos(math.pi * k / left)) for k in range(left)])
 
 
+def test_the_rate_falls_over_all_the_epochs_that_few_windows_make(data: PlanningData) -> None:
+    steps = -(-len(data.train) // 64)
+    assert learner(data, optim__epochs=None, plus__linear=False).num_steps == steps * -(-240 // steps)
+
+
 def test_a_window_is_trained_with_scores_that_never_saw_its_video(data: PlanningData) -> None:
     """Other labels in one video leave its own linear scores alone, and change those of others."""
     video = data.train.windows[0].video

@@ -44,6 +44,15 @@ def chain(trained: TrainedPlanner, data: PlanningData) -> Chain:
     return own
 
 
+def test_few_windows_make_more_epochs(dataset: Dataset, data: PlanningData, tmp_path: Path) -> None:
+    config = quick(optim__epochs=None, optim__max_cpu_s=1e-9)  # after the first epoch no other is begun
+    epochs = -(-240 // -(-len(data.train) // 64))
+    seen = []
+    train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=lambda report: seen.append(report.epochs)))
+    assert seen == [epochs]
+    assert epochs > 12
+
+
 def test_evaluation_scores_the_best_paths_and_probabilities_of_its_own_chain(
     run: Path, chain: Chain, data: PlanningData
 ) -> None:

@@ -1,4 +1,4 @@
-"""Scores of one predicted plan per window against its reference (DESIGN section 4)."""
+"""Scores of one predicted plan per window against its reference."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ class PlusLearner:
             self.student.parameters(), lr=rate, eps=config.optim.epsilon, weight_decay=0.0, fused=fused
         )
         self.rates: Mapping[str, float] = {"optimizer": rate}
-        self.num_steps = config.optim.epochs * -(-len(lessons.fold) // config.optim.batch_size)
+        num_windows = len(lessons.fold)
+        self.num_steps = config.optim.epochs_over(num_windows) * -(-num_windows // config.optim.batch_size)
         self._cast = torch.autocast(
             planner.scale.device.type, torch.bfloat16, enabled=config.optim.precision == "mixed"
         )

@@ -123,7 +123,7 @@ class _Run:
         self.transitions = fit_transitions(data)
         self.learner = self._new_learner()
         self.planner = self.learner.modules["planner"]
-        self.num_epochs = self.config.optim.epochs if self.learner.optimizers else 1
+        self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
         self.header = Header(
             config=self.config,
             shape=_shape_of(data, self.config),
@@ -218,7 +218,7 @@ class _Run:
             values = torch.stack(list(terms.values()))
             # A process without a window in this batch has nothing to say, and its means over nothing are no numbers.
             history.append(values * batch.share if len(own) else torch.zeros_like(values))
-            self.request.on_step(StepReport(epoch, optim.epochs, step + 1, len(batches), terms))
+            self.request.on_step(StepReport(epoch, self.num_epochs, step + 1, len(batches), terms))
         steps = self.world.mean(torch.stack(history))  # (steps, terms)
         self._check_finite(steps, names, epoch)
         sizes = torch.tensor([len(indices) for indices in batches], device=steps.device, dtype=steps.dtype)
