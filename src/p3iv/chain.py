@@ -50,7 +50,8 @@ class Chain:
 
         Where fewer plans are possible, the rest have a log p of minus infinity and mean nothing.
         """
-        size = max(1, _MOST_ELEMENTS // (len(self.log_transitions) ** 2 * number))
+        num_actions = len(self.log_transitions)
+        size = max(1, _MOST_ELEMENTS // max(num_actions**2, min(num_actions, number) ** 2 * number))
         parts = [_list_viterbi(part, self.log_transitions, number) for part in self.log_emissions.split(size)]
         plans, scores = torch.cat([plans for plans, _ in parts]), torch.cat([scores for _, scores in parts])
         return plans, scores - self.log_normaliser()[:, None]
@@ -80,7 +81,7 @@ class Chain:
         """Plans drawn exactly, by forward filtering and backward sampling.
 
         Args:
-            uniforms: (K, T) in [0, 1), the same for every window.
+            uniforms: (K, T) in [0, 1), the same for every window; more columns are not looked at.
 
         Returns:
             (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
@@ -114,24 +115,42 @@ def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
 
 def _list_viterbi(log_emissions: Tensor, log_transitions: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """Viterbi that keeps the n best beginnings into every action: (m, T, A) -> (m, n, T) and (m, n)."""
-    scores = log_emissions[:, 0, :, None]  # (m, A, k): the k best beginnings that end in an action
+    kept = _largest(_best_through(log_emissions, log_transitions), number)[1]  # (m, T, M)
+    emissions = log_emissions.gather(2, kept)
+    scores = emissions[:, 0, :, None]  # (m, M, k): the k best beginnings that end in an action
     came_from = []
-    for emission in log_emissions.unbind(dim=1)[1:]:
-        into = scores[:, :, :, None] + log_transitions[:, None, :]  # (m, A from, k, A to)
-        scores, where = _largest(into.flatten(1, 2).transpose(1, 2), number)  # (m, A to, k)
-        scores = scores + emission[:, :, None]
+    for position in range(1, kept.shape[1]):
+        step = log_transitions[kept[:, position - 1, :, None], kept[:, position, None, :]]  # (m, M from, M to)
+        into = scores[:, :, :, None] + step[:, :, None, :]  # (m, M from, k, M to)
+        scores, where = _largest(into.flatten(1, 2).transpose(1, 2), number)  # (m, M to, k)
+        scores = scores + emissions[:, position, :, None]
         came_from.append(where)
     ranked, place = _largest(scores.flatten(1), number)  # (m, n)
     window = torch.arange(len(log_emissions))[:, None]
     path = []
     for where in reversed(came_from):
-        kept = where.shape[2]
-        path.append(place // kept)
-        place = where[window, place // kept, place % kept]  # (action, rank) one position earlier, as one number
+        ways = where.shape[2]
+        path.append(place // ways)
+        place = where[window, place // ways, place % ways]  # (action, rank) one position earlier, as one number
     path.append(place)
-    plans = torch.stack(path[::-1], dim=2)  # (m, n, T)
+    plans = kept.gather(2, torch.stack(path[::-1], dim=1)).transpose(1, 2)  # (m, n, T)
     missing = number - plans.shape[1]
     return functional.pad(plans, (0, 0, 0, missing)), functional.pad(ranked, (0, missing), value=-torch.inf)
+
+
+def _best_through(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
+    """The score of the best plan through every action at every position: (m, T, A).
+
+    Of these the n largest at a position hold all that the n best plans do there: an action that is not among them has n
+    better plans.
+    """
+    steps = log_emissions.unbind(dim=1)
+    begin, end = [steps[0]], [torch.zeros_like(steps[0])]
+    for emission in steps[1:]:
+        begin.append((begin[-1][:, :, None] + log_transitions).amax(dim=1) + emission)
+    for emission in reversed(steps[1:]):
+        end.append((log_transitions + (end[-1] + emission)[:, None, :]).amax(dim=2))
+    return torch.stack(begin, dim=1) + torch.stack(end[::-1], dim=1)
 
 
 def _largest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -167,7 +186,7 @@ def _draw_one(forward: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Ten
     """What the beginnings of one window weigh (T, A) and (K, T) -> (K, T)."""
     if forward[-1].max() == -torch.inf:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
-    drawn = [_pick(forward[-1][None], torch.zeros(len(uniforms), dtype=torch.int64), uniforms[:, -1])]
+    drawn = [_pick(forward[-1][None], torch.zeros(len(uniforms), dtype=torch.int64), uniforms[:, len(forward) - 1])]
     for position in range(len(forward) - 2, -1, -1):
         following, row = drawn[-1].unique(return_inverse=True)
         weights = forward[position] + log_transitions[:, following].T  # (distinct following actions, A)
