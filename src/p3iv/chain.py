@@ -10,6 +10,7 @@ is trained through its chain asks on its own device and in its own precision. Sh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +34,11 @@ class Chain:
     def of(cls, emissions: Tensor, transitions: Tensor) -> Chain:
         """From probabilities, or any weights from 0: (N, T, A) and (A, A)."""
         return cls(emissions.cpu().double().log(), transitions.cpu().double().log())
+
+    @classmethod
+    def stack(cls, chains: Sequence[Chain]) -> Chain:
+        """One of several, whose transitions are the same."""
+        return Chain(torch.cat([chain.log_emissions for chain in chains]), chains[0].log_transitions)
 
     def best_paths(self) -> tuple[Tensor, Tensor]:
         """The most probable plan of every window (N, T), and log p of each without Z (N,); Viterbi.

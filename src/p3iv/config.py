@@ -137,6 +137,7 @@ class PlusConfig:
     warm_up: int = 50  # steps until the full learning rate, which then falls with a cosine
     longest_step: float = 5.0  # the norm that gradients are cut to
     average: float = 0.98  # of the moving average of the weights; 0: the weights themselves
+    effects: bool = True  # the likeliest plans are weighed by whether their actions add up to what changed
     calibrated: bool = True  # the temperature of the emissions is chosen on validation windows
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from p3iv.chain import Chain
 from p3iv.errors import ConfigError
 from p3iv.interface import Sampler
+from p3iv.rescored import RescoredChain
 from p3iv.sampling import Draws
 
 
@@ -50,10 +51,19 @@ def join_draws(parts: Sequence[Draws]) -> Draws:
 
 
 def join_chains(chains: Sequence[Chain]) -> Chain:
-    """One chain whose emissions are the average of the softmaxes of several."""
+    """One chain whose emissions are the average of the softmaxes of several.
+
+    Where members weigh their likeliest plans again, so does the whole, with the mean of what they add: 0 of the others.
+    """
+    number = len(chains)
     shares = torch.stack([chain.log_emissions.log_softmax(dim=2) for chain in chains])
     transitions = torch.stack([chain.log_transitions for chain in chains])
-    return Chain(shares.logsumexp(dim=0) - math.log(len(chains)), transitions.mean(dim=0))
+    joined = Chain(shares.logsumexp(dim=0) - math.log(number), transitions.mean(dim=0))
+    rescored = [chain for chain in chains if isinstance(chain, RescoredChain)]
+    if not rescored:
+        return joined
+    each, both = (torch.stack([getattr(c, name) for c in rescored]).sum(dim=0) for name in ("log_each", "log_both"))
+    return RescoredChain.over(joined, each / number, both / number)
 
 
 def _in_turn(plans: Sequence[Tensor]) -> Tensor:

@@ -65,7 +65,7 @@ class Draws:
     marginals: Tensor  # (N, T, A) float64: softmax averaged over the K latents
     argmax: Tensor  # (N, K, T): the most likely actions under each latent, the paper's plans
     categorical: Tensor  # (N, K, T): actions drawn from each latent's softmax
-    chain_uniforms: Tensor  # (K, T): what exact draws from a chain are made of
+    chain_uniforms: Tensor  # (K, T), or (K, T + 1) of a `RescoredChain`: what exact draws are made of
     best: Tensor | None = None  # (N, T): the plan to follow, of planners that choose it themselves
     chain: Chain | None = None  # of planners that are one: all their plans are its draws
 

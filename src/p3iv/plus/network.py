@@ -22,6 +22,7 @@ from p3iv.models import P3IV, PlannerShape
 from p3iv.models.p3iv import mlp
 from p3iv.observations import PlanningData
 from p3iv.plus.backoff import fit_log_transitions
+from p3iv.plus.effects import Effects
 from p3iv.plus.linear_path import LinearPath, fit_linear_path
 
 
@@ -53,6 +54,7 @@ class P3IVPlus(nn.Module):
         plus, width, positions = config.plus, config.model.width, torch.ones(shape.horizon, 1)
         self.base = P3IV(shape, config.model)
         self.linear = LinearPath(shape)
+        self.effects = Effects(shape)
         self.scale = nn.Parameter(plus.scale * positions)
         self.gain = nn.Parameter(plus.gain * positions)
         self.log_beta = nn.Parameter(torch.zeros(()), requires_grad=plus.learned_beta)
@@ -76,6 +78,8 @@ class P3IVPlus(nn.Module):
             )
         if plus.linear:
             self.held_out = fit_linear_path(self.linear, data, plus)
+        if plus.effects:
+            self.effects.fit(data.train)
 
     def forward(self, start: Tensor, goal: Tensor, linear_scores: Tensor | None = None) -> PlusOutput:
         """Score every action at every position; `linear_scores` (B, T, A) take the place of the linear path's own."""
@@ -98,7 +102,8 @@ class P3IVPlus(nn.Module):
     def chain(self, start: Tensor, goal: Tensor) -> Chain:
         """The chain that decodes and draws, one per pair: on the CPU and in float64, as chains are."""
         emissions = self(start, goal).emissions / self.temperature
-        return Chain(emissions.cpu().double(), (self.beta * self.log_transitions).cpu().double())
+        chain = Chain(emissions.cpu().double(), (self.beta * self.log_transitions).cpu().double())
+        return self.effects.rescore(chain, start, goal)
 
     @property
     def beta(self) -> Tensor:

@@ -11,6 +11,7 @@ from p3iv.interface import Merit, PlannerKind, Sync
 from p3iv.metrics import PlanScores, exact_divergences, references_of
 from p3iv.models import PlannerShape
 from p3iv.observations import PlanningData
+from p3iv.plus.effect_weight import choose_weight
 from p3iv.plus.learner import Lessons, PlusLearner
 from p3iv.plus.network import P3IVPlus
 from p3iv.plus.sampler import ChainSampler
@@ -37,9 +38,16 @@ def _predict(planner: P3IVPlus, transitions: Transitions, start: Tensor, goal: T
 
 
 def _settle(planner: P3IVPlus, data: PlanningData) -> None:
-    """Choose the temperature under which the plans of the validation windows are most probable."""
-    if not planner.config.plus.calibrated:
-        return
+    """Choose on validation windows how peaked the emissions are, and how much the effects of a plan count."""
+    planner.effects.weight.zero_()
+    if planner.config.plus.calibrated:
+        _choose_temperature(planner, data)
+    if planner.config.plus.effects:
+        choose_weight(planner, data.val)
+
+
+def _choose_temperature(planner: P3IVPlus, data: PlanningData) -> None:
+    """Choose the one under which the plans of the validation windows are most probable."""
     planner.temperature.fill_(1.0)
     chain = _val_chain(planner, data)
     hotter = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
@@ -70,8 +78,9 @@ def _describe(config: Config) -> str:
     plus = config.plus
     parts = {"linear path": plus.linear, "decoder": plus.decoder, "end heads": plus.end_heads}
     fed = ", ".join(name for name, is_on in parts.items() if is_on)
+    weighed = "; plans weighed by their effects" if plus.effects else ""
     taught = "through the chain" if plus.chain else "position by position"
-    return f"a chain fed by {fed}; trained {taught}; chosen by SR + mAcc + mIoU - 2 NLL of that chain"
+    return f"a chain fed by {fed}; trained {taught}{weighed}; chosen by SR + mAcc + mIoU - 2 NLL of that chain"
 
 
 def _nearby_s(config: Config) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from p3iv.chain import Chain
 from p3iv.plus.network import P3IVPlus
 from p3iv.sampling import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 
@@ -16,9 +15,12 @@ class ChainSampler:
     def __init__(self, planner: P3IVPlus, settings: SampleSettings) -> None:
         refuse_noise(settings, planner.config.planner)
         self.planner = planner.eval()
-        size = settings.num_samples, planner.shape.horizon
-        uniforms = blocks_of(torch.rand, *size, seed=seed_of(settings, "chain"), dtype=torch.float64)
-        self._uniforms = uniforms.flatten(0, 1)[: settings.num_samples]
+        columns = (("chain", planner.shape.horizon), ("rescored", 1))
+        uniforms = [
+            blocks_of(torch.rand, settings.num_samples, width, seed=seed_of(settings, name), dtype=torch.float64)
+            for name, width in columns
+        ]
+        self._uniforms = torch.cat(uniforms, dim=2).flatten(0, 1)[: settings.num_samples]  # (K, T + 1)
 
     @torch.no_grad()
     def draw(self, start: Tensor, goal: Tensor) -> Draws:
@@ -28,8 +30,7 @@ class ChainSampler:
             self.planner.chain(one[None].to(place), other[None].to(place))
             for one, other in zip(start, goal, strict=True)
         ]
-        chain = Chain(torch.cat([part.log_emissions for part in chains]), chains[0].log_transitions)
-        plans = chain.draw(self._uniforms)
+        plans = torch.cat([part.draw(self._uniforms) for part in chains])
         best = torch.cat([part.best_paths()[0] for part in chains])
         marginals = torch.cat([part.marginals() for part in chains])
-        return Draws(marginals, plans, plans, self._uniforms, best, chain)
+        return Draws(marginals, plans, plans, self._uniforms, best, type(chains[0]).stack(chains))
