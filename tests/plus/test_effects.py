@@ -132,6 +132,7 @@ def test_probabilities_of_plans_in_words_are_those_of_the_rescored_chain(
 
 
 def test_the_standard_error_is_that_of_sums_over_groups() -> None:
-    values, groups = torch.tensor([1.0, 2.0, 6.0, 3.0]).double(), torch.tensor([0, 0, 1, 2])
+    values, groups = torch.tensor([1.0, 2.0, 6.0, 3.0]).double(), torch.tensor([0, 0, 5, 2])
     apart = [(1 - 3) + (2 - 3), 6 - 3, 3 - 3]
-    assert standard_error(values, groups).item() == pytest.approx(sum(a**2 for a in apart) ** 0.5 / 4)
+    assert standard_error(values, groups).item() == pytest.approx((sum(a**2 for a in apart) * 3 / 2) ** 0.5 / 4)
+    assert standard_error(values, torch.zeros(4, dtype=torch.int64)).item() == float("inf")

@@ -53,7 +53,10 @@ def _merits(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> Tensor:
 
 
 def standard_error(values: Tensor, groups: Tensor) -> Tensor:
-    """Of the mean of values (N,) that are alike within a group (N,): ()."""
-    apart = values - values.mean()
-    sums = torch.zeros(int(groups.max()) + 1, dtype=values.dtype).index_add_(0, groups, apart)
-    return sums.square().sum().sqrt() / len(values)
+    """Of the mean of values (N,) that are alike within a group (N,): (); infinite where there is one group only."""
+    names, group = groups.unique(return_inverse=True)
+    number = len(names)
+    if number < 2:
+        return torch.full((), torch.inf, dtype=values.dtype)
+    sums = torch.zeros(number, dtype=values.dtype).index_add_(0, group, values - values.mean())
+    return (sums.square().sum() * number / (number - 1)).sqrt() / len(values)
