@@ -117,6 +117,19 @@ def test_the_weight_travels_in_the_checkpoint_and_switched_off_there_is_none(dat
     assert not off.effects.effects.any()
 
 
+def test_a_planner_that_was_saved_before_there_were_effects_has_none(adding_up: PlanningData) -> None:
+    planner = untrained(adding_up)
+    saved = {name: value for name, value in planner.state_dict().items() if not name.startswith("effects.")}
+    fresh = P3IVPlus(_shape_of(adding_up, quick()), quick())
+    fresh.load_state_dict(saved)
+    start, goal = adding_up.val.start, adding_up.val.goal
+    assert fresh.effects.weight.item() == 0.0
+    with torch.no_grad():
+        torch.testing.assert_close(
+            fresh.eval().chain(start, goal).marginals(), planner.eval().chain(start, goal).marginals()
+        )
+
+
 def test_probabilities_of_plans_in_words_are_those_of_the_rescored_chain(
     dataset: Dataset, data: PlanningData, tmp_path: Path
 ) -> None:

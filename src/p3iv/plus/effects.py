@@ -13,6 +13,8 @@ How much it counts, `weight`, is chosen on validation windows, and is 0 where it
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -62,6 +64,11 @@ class Effects(nn.Module):
         self.offset.copy_(best.weights[-1] * units)
         self.effects.copy_(effects)
         self.overlap.copy_(effects @ effects.T)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name, none in self.named_buffers(recurse=False):
+            state_dict.setdefault(prefix + name, none)  # of a planner that was saved before there were effects
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def terms(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
         """What each action (B, A) and every two together (A, A) add to the fit of a plan, at weight 1: float64, CPU."""

@@ -11,7 +11,7 @@ from p3iv.interface import Merit, PlannerKind, Sync
 from p3iv.metrics import PlanScores, exact_divergences, references_of
 from p3iv.models import PlannerShape
 from p3iv.observations import PlanningData
-from p3iv.plus.effect_weight import choose_weight
+from p3iv.plus.effect_weight import NATS_WORTH, choose_weight
 from p3iv.plus.learner import Lessons, PlusLearner
 from p3iv.plus.network import P3IVPlus
 from p3iv.plus.sampler import ChainSampler
@@ -58,7 +58,7 @@ def _choose_temperature(planner: P3IVPlus, data: PlanningData) -> None:
 def _merit(planner: P3IVPlus, data: PlanningData, val: PlanScores) -> Merit:
     """Right plans and right probabilities: the three scores in percent, less two a nat."""
     percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
-    return (percent - 2 * _nll(_val_chain(planner, data), data),)
+    return (percent - NATS_WORTH * _nll(_val_chain(planner, data), data),)
 
 
 def _nll(chain: Chain, data: PlanningData) -> float:
