@@ -57,7 +57,7 @@ class Chain:
         Where fewer plans are possible, the rest have a log p of minus infinity and mean nothing.
         """
         num_actions = len(self.log_transitions)
-        size = max(1, _MOST_ELEMENTS // max(num_actions**2, min(num_actions, number) ** 2 * number))
+        size = max(1, _MOST_ELEMENTS // (num_actions * max(num_actions, number)))
         parts = [_list_viterbi(part, self.log_transitions, number) for part in self.log_emissions.split(size)]
         plans, scores = torch.cat([plans for plans, _ in parts]), torch.cat([scores for _, scores in parts])
         return plans, scores - self.log_normaliser()[:, None]
@@ -120,49 +120,34 @@ def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _list_viterbi(log_emissions: Tensor, log_transitions: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Viterbi that keeps the n best beginnings into every action: (m, T, A) -> (m, n, T) and (m, n)."""
-    kept = _largest(_best_through(log_emissions, log_transitions), number)[1]  # (m, T, M)
-    emissions = log_emissions.gather(2, kept)
-    scores = emissions[:, 0, :, None]  # (m, M, k): the k best beginnings that end in an action
-    came_from = []
-    for position in range(1, kept.shape[1]):
-        step = log_transitions[kept[:, position - 1, :, None], kept[:, position, None, :]]  # (m, M from, M to)
-        into = scores[:, :, :, None] + step[:, :, None, :]  # (m, M from, k, M to)
-        scores, where = _largest(into.flatten(1, 2).transpose(1, 2), number)  # (m, M to, k)
-        scores = scores + emissions[:, position, :, None]
-        came_from.append(where)
-    ranked, place = _largest(scores.flatten(1), number)  # (m, n)
-    window = torch.arange(len(log_emissions))[:, None]
-    path = []
-    for where in reversed(came_from):
-        ways = where.shape[2]
-        path.append(place // ways)
-        place = where[window, place // ways, place % ways]  # (action, rank) one position earlier, as one number
-    path.append(place)
-    plans = kept.gather(2, torch.stack(path[::-1], dim=1)).transpose(1, 2)  # (m, n, T)
+    """The n best plans, action by action: (m, T, A) -> (m, n, T) and (m, n).
+
+    Of all beginnings the n are kept whose best ends make them the best plans: any other has n better plans before it.
+    """
+    ends = _best_ends(log_emissions, log_transitions)
+    num_windows, horizon, num_actions = log_emissions.shape
+    plans = torch.zeros(num_windows, 1, 0, dtype=torch.int64)
+    scores = log_emissions.new_zeros(num_windows, 1)  # (m, k): of beginnings, with what they have emitted
+    window = torch.arange(num_windows)[:, None]
+    for position in range(horizon):
+        step = log_emissions[:, None, position]  # (m, 1, A)
+        if position:
+            step = step + log_transitions[plans[:, :, -1]]  # (m, k, A)
+        longer = (scores[:, :, None] + step).flatten(1)  # (m, k A)
+        promise = longer + ends[:, position].repeat(1, scores.shape[1])
+        ranked, place = promise.topk(min(number, promise.shape[1]), dim=1)
+        scores = longer.gather(1, place)
+        plans = torch.cat((plans[window, place // num_actions], (place % num_actions)[:, :, None]), dim=2)
     missing = number - plans.shape[1]
     return functional.pad(plans, (0, 0, 0, missing)), functional.pad(ranked, (0, missing), value=-torch.inf)
 
 
-def _best_through(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
-    """The score of the best plan through every action at every position: (m, T, A).
-
-    Of these the n largest at a position hold all that the n best plans do there: an action that is not among them has n
-    better plans.
-    """
-    steps = log_emissions.unbind(dim=1)
-    begin, end = [steps[0]], [torch.zeros_like(steps[0])]
-    for emission in steps[1:]:
-        begin.append((begin[-1][:, :, None] + log_transitions).amax(dim=1) + emission)
-    for emission in reversed(steps[1:]):
-        end.append((log_transitions + (end[-1] + emission)[:, None, :]).amax(dim=2))
-    return torch.stack(begin, dim=1) + torch.stack(end[::-1], dim=1)
-
-
-def _largest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """The n largest of the last axis, or all where there are fewer, and where they stand."""
-    found = values.topk(min(number, values.shape[-1]), dim=-1)
-    return found.values, found.indices
+def _best_ends(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
+    """The score of the best end that follows an action, (m, T, A): 0 at the last position."""
+    ends = [torch.zeros_like(log_emissions[:, 0])]
+    for emission in reversed(log_emissions.unbind(dim=1)[1:]):
+        ends.append((log_transitions + (ends[-1] + emission)[:, None, :]).amax(dim=2))
+    return torch.stack(ends[::-1], dim=1)
 
 
 def _log_forward(log_emissions: Tensor, transitions: Tensor) -> Tensor:
