@@ -184,7 +184,8 @@ def test_a_planner_trained_on_permuted_plans_is_at_chance(data: PlanningData) ->
     """Plans handed to other windows at random leave nothing to learn from what is seen."""
     order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))
     ids = data.train.action_ids[order]
-    config = quick(optim__epochs=4)
+    epochs = 4
+    config = quick(optim__epochs=epochs)
     permuted = replace(data, train=replace(data.train, action_ids=ids))
     accuracies = []
     for side in (permuted, data):
@@ -192,7 +193,7 @@ def test_a_planner_trained_on_permuted_plans_is_at_chance(data: PlanningData) ->
         planner = KIND.build(_shape_of(side, config), config)
         KIND.fit(planner, side)
         learner = KIND.teach(planner, side, config, lambda _: None)
-        for _ in range(config.optim.epochs):
+        for _ in range(epochs):
             for rows in torch.randperm(len(ids)).split(64):
                 learner.train_step(batch(side, rows), None)
         plans = KIND.predict(planner.eval(), None, data.val.start, data.val.goal)  # type: ignore[arg-type]
