@@ -57,27 +57,25 @@ def example(seed: int, horizon: int, num_actions: int, zeros: float = 0.0) -> tu
     zeros=st.sampled_from([0, 0.3]),
 )
 def test_every_answer_equals_brute_force(seed: int, horizon: int, num_actions: int, zeros: float) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(p3iv.rescored, "RESCORED", FEW)
-        chain, written = example(seed, horizon, num_actions, zeros)
-        plans = all_plans(num_actions, horizon)
-        for window in range(3):
-            shares = written[window]
-            if not torch.isfinite(shares).all():  # no plan is possible
-                continue
-            own = torch.full((len(plans),), window)
-            torch.testing.assert_close(chain.log_probability(plans, own).exp(), shares)
-            assert chain.log_probability(plans, own).exp().sum().item() == pytest.approx(1.0)
-            best, score = (part[window] for part in chain.best_paths())
-            assert shares[(plans == best).all(dim=1)].item() == pytest.approx(shares.max().item())
-            assert (score - chain.log_normaliser()[window]).exp().item() == pytest.approx(shares.max().item())
-            torch.testing.assert_close(
-                chain.best_plans(8)[1][window].exp()[: len(plans)], shares.sort(descending=True).values[:8]
-            )
-            marginals = torch.zeros(horizon, num_actions, dtype=torch.float64)
-            for share, plan in zip(shares, plans, strict=True):
-                marginals[torch.arange(horizon), plan] += share
-            torch.testing.assert_close(chain.marginals()[window], marginals)
+    chain, written = example(seed, horizon, num_actions, zeros)
+    plans = all_plans(num_actions, horizon)
+    for window in range(3):
+        shares = written[window]
+        if not torch.isfinite(shares).all():  # no plan is possible
+            continue
+        own = torch.full((len(plans),), window)
+        torch.testing.assert_close(chain.log_probability(plans, own).exp(), shares)
+        assert chain.log_probability(plans, own).exp().sum().item() == pytest.approx(1.0)
+        best, score = (part[window] for part in chain.best_paths())
+        assert shares[(plans == best).all(dim=1)].item() == pytest.approx(shares.max().item())
+        assert (score - chain.log_normaliser()[window]).exp().item() == pytest.approx(shares.max().item())
+        torch.testing.assert_close(
+            chain.best_plans(8)[1][window].exp()[: len(plans)], shares.sort(descending=True).values[:8]
+        )
+        marginals = torch.zeros(horizon, num_actions, dtype=torch.float64)
+        for share, plan in zip(shares, plans, strict=True):
+            marginals[torch.arange(horizon), plan] += share
+        torch.testing.assert_close(chain.marginals()[window], marginals)
 
 
 def test_draws_are_as_frequent_as_plans_are_probable() -> None:
