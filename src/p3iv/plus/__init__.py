@@ -1,1 +1,1 @@
-"""P3IV+: the paper's decoder, a linear path beside it, a chain that both are trained through, and effects to check plans by."""
+"""P3IV+: the paper's decoder and a linear path, the chain they are trained through, and effects to check plans by."""
