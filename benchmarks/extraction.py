@@ -22,12 +22,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from p3iv.encoders.base import EncoderOptions, VideoEncoder, clip_moments
+from p3iv.encoders.registry import build_encoder
+from p3iv.encoders.s3d import S3D, WORDS_FILE
 from p3iv.extraction.request import VideoTask
 from p3iv.extraction.worker import encode_videos
-from p3iv.features.encoders import EncoderOptions, VideoEncoder, build_encoder, clip_moments
-from p3iv.features.encoders.s3d import S3D, WORDS_FILE
-from p3iv.features.frames import VideoReader
-from p3iv.features.framing import frame_picture
+from p3iv.features.pictures import frame_picture
+from p3iv.features.video import VideoReader
 from p3iv.tabletop.make import make_tabletop
 
 

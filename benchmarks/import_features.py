@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from p3iv.features import FeatureStore, import_features
+from p3iv.features.pack import import_features
+from p3iv.features.store import FeatureStore
 from p3iv.types import Video
 
 

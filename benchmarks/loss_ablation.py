@@ -16,14 +16,14 @@ from pathlib import Path
 
 import torch
 
-from p3iv.baselines import nearest_plans
 from p3iv.config import Config, override, preset_config
-from p3iv.dataset import open_dataset
-from p3iv.metrics import PlanScores, score_plans
-from p3iv.observations import PlanningData, load_planning_data
-from p3iv.training import TrainRequest, train
-from p3iv.training.checkpoint import BEST, load_planner
-from p3iv.training.learner import predict_argmax
+from p3iv.data.folder import open_dataset
+from p3iv.data.tensors import PlanningData, load_planning_data
+from p3iv.metrics.plans import PlanScores, score_plans
+from p3iv.planners.baselines.retrieval import nearest_plans
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.p3iv.learner import predict_argmax
+from p3iv.training.loop import TrainRequest, train
 
 LOSSES = {
     "la": {"loss.language": 0.0, "loss.adversarial": 0.0, "loss.diversity": 0.0},

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from p3iv.atomic import whole_file
 from p3iv.config import config_from, preset_config, setting_names
+from p3iv.files import whole_file
 
 SHARES = ("mode_precision", "mode_recall", "cosine_distance")
 COLUMNS = (

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from p3iv.config import override, preset_config
-from p3iv.models import PlannerShape
-from p3iv.sampling import SampleSettings
-from p3iv.training.builders import PLANNERS, kind_of
-from p3iv.transitions import Transitions
+from p3iv.planners.base import PlannerShape
+from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.plans.draws import SampleSettings
+from p3iv.plans.transitions import Transitions
 
 NUM_ACTIONS, FEATURE_WIDTH = 105, 512
 

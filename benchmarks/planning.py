@@ -20,14 +20,16 @@ import torch
 from torch import Tensor, nn
 
 from p3iv.config import ModelConfig, override, preset_config
-from p3iv.evaluation.tally import Tally
-from p3iv.metrics import bootstrap_means, draw_resamples
-from p3iv.models import P3IV, PlannerShape
-from p3iv.plus.network import P3IVPlus
-from p3iv.plus.sampler import ChainSampler
-from p3iv.sampling import BLOCK, MODES, PlanSampler, SampleSettings
-from p3iv.scoring import score_decoded, score_published
-from p3iv.transitions import Transitions
+from p3iv.evaluation.evaluate import Tally
+from p3iv.evaluation.scores import score_decoded, score_published
+from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
+from p3iv.planners.base import PlannerShape
+from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.p3iv.sampler import PlanSampler
+from p3iv.planners.plus.network import P3IVPlus
+from p3iv.planners.plus.planner import ChainSampler
+from p3iv.plans.draws import BLOCK, MODES, SampleSettings
+from p3iv.plans.transitions import Transitions
 
 NUM_ACTIONS, FEATURE_WIDTH, NUM_SAMPLES = 105, 512, 1500
 

@@ -19,16 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.baselines import nearest_plans
 from p3iv.config import override, parse_settings, preset_config
-from p3iv.dataset import Dataset, open_dataset
-from p3iv.metrics import score_plans
-from p3iv.metrics.plans import successes
-from p3iv.observations import PlanningData, load_planning_data
+from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.tensors import PlanningData, load_planning_data
+from p3iv.metrics.plans import score_plans, successes
+from p3iv.planners.baselines.retrieval import nearest_plans
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.p3iv.learner import predict_argmax, predict_viterbi
 from p3iv.tabletop.make import make_tabletop
-from p3iv.training import TrainRequest, train
-from p3iv.training.checkpoint import BEST, load_planner
-from p3iv.training.learner import predict_argmax, predict_viterbi
+from p3iv.training.loop import TrainRequest, train
 
 
 def ceiling(dataset: Dataset, data: PlanningData) -> Tensor:

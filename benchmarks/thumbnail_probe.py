@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from p3iv.splits import split_by_video
+from p3iv.data.windows import split_by_video
 from p3iv.tabletop.render import render_frames
-from p3iv.tabletop.script import FRAMES_PER_SECOND, write_script
 from p3iv.tabletop.tasks import RULES
+from p3iv.tabletop.world import FRAMES_PER_SECOND, write_script
 
 HORIZON, SIDE, FOLDS = 3, 16, 4
 PENALTIES = 10.0 ** np.arange(0, 7)

@@ -23,11 +23,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from p3iv.config import Config, override, preset_config
-from p3iv.interface import Batch
-from p3iv.models import P3IV, PlannerShape
-from p3iv.plus.learner import Lessons, PlusLearner
-from p3iv.plus.network import P3IVPlus
-from p3iv.training.learner import P3ivLearner
+from p3iv.planners.base import Batch, PlannerShape
+from p3iv.planners.p3iv.learner import P3ivLearner
+from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.plus.learner import Lessons, PlusLearner
+from p3iv.planners.plus.network import P3IVPlus
 
 NUM_ACTIONS, FEATURES, HORIZON = 105, 512, 3
 Product = tuple[int, int, int, int]  # how many, rows, inner, columns

@@ -13,11 +13,11 @@ import torch
 
 from conftest import RunP3iv
 from p3iv.errors import FeatureError, PlanError
-from p3iv.features.frames import VideoReader
-from p3iv.moments import MomentReader
-from p3iv.plans import PlanDistribution
+from p3iv.features.video import VideoReader
+from p3iv.planner import MomentReader
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.plans.distribution import PlanDistribution
 from p3iv.tabletop.make import make_tabletop
-from p3iv.training.checkpoint import BEST, load_planner
 
 pytest.importorskip("transformers")
 

@@ -10,15 +10,14 @@ import pytest
 
 from conftest import RunP3iv
 from p3iv.config import override, preset_config
-from p3iv.dataset import open_dataset
+from p3iv.data.folder import open_dataset
+from p3iv.data.tensors import load_planning_data
 from p3iv.errors import DatasetError, PlanError
-from p3iv.evaluation import EvaluationRequest, evaluate
-from p3iv.moments import MomentReader
-from p3iv.observations import load_planning_data
-from p3iv.planner import Planner
-from p3iv.plans import PlanDistribution
-from p3iv.sampling import SampleSettings
-from p3iv.training import TrainRequest, train
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.planner import MomentReader, Planner
+from p3iv.plans.distribution import PlanDistribution
+from p3iv.plans.draws import SampleSettings
+from p3iv.training.loop import TrainRequest, train
 
 
 @pytest.fixture(scope="module")

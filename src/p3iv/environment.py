@@ -35,7 +35,7 @@ class Environment:
 
 def describe_environment() -> Environment:
     """Look around; imports torch, which takes a second."""
-    import torch  # noqa: PLC0415 - `p3iv --help` must not wait for it
+    import torch  # `p3iv --help` must not wait for it
 
     packages = {name: _version(name) for name in (*CORE, *(name for names in EXTRAS.values() for name in names))}
     return Environment(
@@ -64,7 +64,7 @@ def machine_of(environment: Mapping[str, Any]) -> str:
 
 def _device() -> str:
     """What `--device auto` takes."""
-    import torch  # noqa: PLC0415
+    import torch
 
     if torch.cuda.is_available():
         return f"cuda ({torch.cuda.get_device_name()})"

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 Side = Literal["train", "val", "test"]
+
 SIDES: tuple[Side, ...] = ("train", "val", "test")
 
 

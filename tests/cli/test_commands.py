@@ -97,12 +97,12 @@ def test_names_that_look_like_emoji_stay_what_they_are(p3iv: RunP3iv, tmp_path: 
 def test_an_interrupted_command_says_so() -> None:
     code = """
 import sys
-import p3iv.cli, p3iv.dataset
+import p3iv.cli.app, p3iv.data.folder
 def interrupt(folder):
     raise KeyboardInterrupt
-p3iv.dataset.open_dataset = interrupt
+p3iv.data.folder.open_dataset = interrupt
 sys.argv = ["p3iv", "data", "stats", "folder"]
-p3iv.cli.main()
+p3iv.cli.app.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

@@ -13,22 +13,21 @@ import pytest
 import torch
 
 from conftest import RunP3iv
-from p3iv.action_list import read_actions
-from p3iv.baselines import nearest_plans
-from p3iv.chain import Chain
 from p3iv.config import override, preset_config
-from p3iv.dataset import open_dataset
+from p3iv.data.folder import open_dataset
+from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
-from p3iv.evaluation import EvaluationRequest, evaluate
-from p3iv.evaluation.tally import Tally
-from p3iv.metrics import score_plans
-from p3iv.observations import load_planning_data
-from p3iv.predictions import read_predictions
-from p3iv.sampling import PlanSampler, SampleSettings
-from p3iv.scoring import score
+from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
+from p3iv.evaluation.predictions import read_actions, read_predictions
+from p3iv.evaluation.scores import score
+from p3iv.metrics.plans import score_plans
+from p3iv.planners.baselines.retrieval import nearest_plans
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.p3iv.sampler import PlanSampler
+from p3iv.plans.chain import Chain
+from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
-from p3iv.training import TrainRequest, train
-from p3iv.training.checkpoint import BEST, load_planner
+from p3iv.training.loop import TrainRequest, train
 
 SETTINGS = SampleSettings(num_samples=60)
 

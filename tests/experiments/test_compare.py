@@ -16,11 +16,10 @@ from conftest import RunP3iv
 from p3iv.cli.app import main
 from p3iv.config import BaselineConfig, override, preset_config
 from p3iv.errors import ConfigError
-from p3iv.evaluation import EvaluationRequest, evaluate
-from p3iv.experiments import Cell, CompareRequest, compare
-from p3iv.experiments.compare import DONE
-from p3iv.sampling import SampleSettings
-from p3iv.training.builders import PLANNERS
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.experiments.compare import DONE, Cell, CompareRequest, compare
+from p3iv.planners.registry import PLANNERS
+from p3iv.plans.draws import SampleSettings
 
 SMALL = {"optim.epochs": 2, "data.split": "release", "model.width": 32}
 

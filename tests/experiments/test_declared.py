@@ -16,8 +16,8 @@ from p3iv.experiments.declared import Ask, Column, Figure, Row, Table, choose, d
 from p3iv.experiments.listing import list_all, list_together
 from p3iv.experiments.measured import METRICS
 from p3iv.experiments.runs import refuse_decided
+from p3iv.planners.registry import PLANNERS
 from p3iv.report.published import published_distribution, published_row
-from p3iv.training.builders import PLANNERS
 
 METRIC_CALLED = {
     "SR": "success_rate",

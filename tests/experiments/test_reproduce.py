@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from conftest import RunP3iv
-from p3iv.dataset import read_card
+from p3iv.data.folder import read_card
+from p3iv.data.tensors import load_planning_data
 from p3iv.errors import ConfigError, DatasetError, SplitError
-from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments import versions
 from p3iv.experiments.budgets import budget_of
 from p3iv.experiments.built import build, filled_of
@@ -30,10 +31,9 @@ from p3iv.experiments.reproduce import ReproduceRequest, reproduce
 from p3iv.experiments.runs import TRAINED, Planned, Sampling, Terms, plan
 from p3iv.experiments.sources import Source, open_sources
 from p3iv.experiments.writing import escape_latex, write_index, write_table
-from p3iv.observations import load_planning_data
-from p3iv.sampling import SampleSettings
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
-from p3iv.training.checkpoint import BEST, load_planner
 from p3iv.training.run_folder import dataset_of
 
 TINY = {"optim.epochs": 1, "model.width": 32, "model.feed_forward": 32, "model.encoder_hidden": 32, "loss.latents": 2}
@@ -530,3 +530,10 @@ def test_a_cluster_makes_the_same_cells(done: ReproduceRequest, tmp_path: Path) 
     request = replace(done, names=("viterbi",), out=tmp_path / "out", engine="ray", jobs=1)
     assert not reproduce(request).failures
     assert cells(request, "viterbi") == cells(done, "viterbi")
+
+
+def test_the_code_version_ignores_comments_docstrings_and_files() -> None:
+    one = ['from a import b\n\n\nclass C:\n    """Text."""\n\n    def f(self):\n        return b  # why\n', "X = 1\n"]
+    moved = ['X = 1\n\n\nclass C:\n    def f(self):\n        """Other text."""\n        return b\n']
+    assert versions.hash_code(one) == versions.hash_code(moved)
+    assert versions.hash_code(one) != versions.hash_code([one[0], "X = 2\n"])

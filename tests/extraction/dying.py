@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from p3iv.extraction import ray_engine
+from p3iv.extraction import engines
 from p3iv.extraction.request import EncodedVideo, Recipe, VideoTask
 from p3iv.extraction.worker import encode_group
 
 
 def install() -> None:
     """Let the Ray engine ask such workers."""
-    ray_engine.encode_group = die_once  # type: ignore[attr-defined]
+    engines.encode_group = die_once  # type: ignore[attr-defined]
 
 
 def die_once(tasks: Sequence[VideoTask], recipe: Recipe) -> list[EncodedVideo]:

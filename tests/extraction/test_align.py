@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from p3iv.annotations import write_split
-from p3iv.dataset import DatasetCard, open_dataset
+from p3iv.data.folder import DatasetCard, open_dataset
 from p3iv.errors import ConfigError, DatasetError
-from p3iv.extraction import AlignmentRequest, align_dataset
-from p3iv.extraction.align import info_nce
-from p3iv.features import KeptSeconds, StoreWriter, read_language, write_language
+from p3iv.extraction.align import AlignmentRequest, align_dataset, info_nce
+from p3iv.features.index import KeptSeconds
+from p3iv.features.language import read_language, write_language
+from p3iv.features.store import StoreWriter
+from p3iv.readers.folder import write_split
 from p3iv.types import Split
 
 ACTIONS = [f"step {number}" for number in range(12)]

@@ -15,24 +15,19 @@ import torch
 
 from clips import number_of
 from extraction.conftest import LENGTHS_S
-from p3iv.dataset import open_dataset
+from p3iv.data.folder import open_dataset
+from p3iv.encoders.base import EncoderOptions
+from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
-from p3iv.extraction import (
-    ExtractionReport,
-    ExtractionRequest,
-    encode_moment,
-    encode_picture,
-    encode_seconds,
-    extract_features,
-)
 from p3iv.extraction.engines import run_processes
-from p3iv.extraction.request import Advance, EncodedVideo, Recipe, VideoTask
-from p3iv.extraction.work_folder import WORK_FOLDER
-from p3iv.extraction.worker import encode_videos, wanted_seconds
-from p3iv.features import FeatureStore, KeptSeconds, read_language
-from p3iv.features.encoders import EncoderOptions, build_encoder
-from p3iv.features.frames import VideoReader
-from p3iv.features.framing import frame_picture
+from p3iv.extraction.extract import WORK_FOLDER, extract_features
+from p3iv.extraction.request import Advance, EncodedVideo, ExtractionReport, ExtractionRequest, Recipe, VideoTask
+from p3iv.extraction.worker import encode_moment, encode_picture, encode_seconds, encode_videos, wanted_seconds
+from p3iv.features.index import KeptSeconds
+from p3iv.features.language import read_language
+from p3iv.features.pictures import frame_picture
+from p3iv.features.store import FeatureStore
+from p3iv.features.video import VideoReader
 
 
 def extract(folder: Path, **options: object) -> ExtractionReport:
@@ -93,7 +88,7 @@ def test_step_texts_become_embeddings(kitchen: Path) -> None:
     table = read_language(kitchen / "language.npz")
     assert report.text_encoder == open_dataset(kitchen).card.text_encoder == "minilm"
     assert table.names == ("boil water", "pour", "stir")
-    from p3iv.features.encoders import build_text_encoder
+    from p3iv.encoders.registry import build_text_encoder
 
     wanted = build_text_encoder("minilm").encode_text(["heat the kettle", "pour", "stir"]).numpy()
     assert np.allclose(table.embedding, wanted, atol=1e-6)
@@ -205,7 +200,8 @@ def test_precomputed_features_are_packed(kitchen: Path, tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from p3iv.extraction import ExtractionRequest, extract_features
+from p3iv.extraction.extract import extract_features
+from p3iv.extraction.request import ExtractionRequest
 def stop(at):
     if at.num_done == 2:
         os.kill(os.getpid(), 9)
@@ -228,7 +224,7 @@ def test_killed_half_way_and_run_again_it_ends_the_same(kitchen: Path, expected:
 HOLD = """
 import sys, time
 from pathlib import Path
-from p3iv.extraction.work_folder import hold_folder
+from p3iv.extraction.extract import hold_folder
 with hold_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -323,7 +319,8 @@ def test_ray_writes_the_same_bytes_and_survives_a_lost_worker(
     monkeypatch.setenv("P3IV_TEST_DIE_ONCE", str(tmp_path / "died"))
     code = (
         "import sys; from pathlib import Path; import extraction.dying as dying;"
-        "from p3iv.extraction import ExtractionRequest, extract_features;"
+        "from p3iv.extraction.request import ExtractionRequest;"
+        "from p3iv.extraction.extract import extract_features;"
         "dying.install();"
         "extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder='keep', engine='ray', jobs=2))"
     )

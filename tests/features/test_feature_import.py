@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from p3iv.errors import FeatureError
-from p3iv.features import FeatureStore, import_features
+from p3iv.features.pack import import_features
+from p3iv.features.store import FeatureStore
 from p3iv.types import Video
 
 

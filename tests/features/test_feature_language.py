@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from p3iv.errors import SourceError
-from p3iv.features import LanguageTable, match_language, read_language, read_rename, write_language
+from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.types import Action, Vocabulary
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)

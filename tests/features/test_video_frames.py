@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from clips import number_of, numbered, write_clip
 from p3iv.errors import FeatureError
-from p3iv.features.frames import VideoReader
-from p3iv.features.framing import Framing, frame_picture
-from p3iv.features.pictures import Picture, read_picture
-from p3iv.features.video_input import find_fault
+from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
+from p3iv.features.video import VideoReader, find_fault
 
 B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
 EVEN_MS = [40 * number for number in range(200)]
@@ -245,7 +243,7 @@ HUGE = """
 import resource, sys
 from pathlib import Path
 from p3iv.errors import FeatureError
-from p3iv.features.frames import VideoReader
+from p3iv.features.video import VideoReader
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     with VideoReader(Path(sys.argv[1])) as reader:

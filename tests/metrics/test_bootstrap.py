@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from p3iv.metrics import (
+from p3iv.metrics.bootstrap import (
     Resamples,
     bootstrap_differences,
     bootstrap_macro_precision,
     bootstrap_means,
     draw_resamples,
-    macro_precision,
 )
+from p3iv.metrics.published import macro_precision
 
 
 def drawn_windows(resamples: Resamples) -> list[list[int]]:

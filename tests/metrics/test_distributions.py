@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 
 from metrics.conftest import Case, cases
 from p3iv.errors import PlanError
-from p3iv.metrics import (
-    ReferencePlans,
-    cosine_distances,
-    distribution_values,
-    exact_divergences,
-    known_references,
-    references_of,
-)
-from p3iv.plans import PlanCounts, count_plans
+from p3iv.metrics.distributions import cosine_distances, distribution_values, exact_divergences
+from p3iv.metrics.references import ReferencePlans, known_references, references_of
+from p3iv.plans.distribution import PlanCounts, count_plans
 
 Plan = tuple[int, ...]
 

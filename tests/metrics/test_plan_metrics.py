@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p3iv.metrics import accuracies, bitwise_ious, distributions, ious, plans, published, score_plans, successes
+from p3iv.metrics import distributions, plans, published
+from p3iv.metrics.plans import accuracies, ious, score_plans, successes
+from p3iv.metrics.published import bitwise_ious
 
 NUM_ACTIONS = 12
 pairs = st.integers(1, 5).flatmap(

@@ -11,16 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.conftest import Case, cases
-from p3iv.metrics import (
-    batch_ious,
-    bitwise_ious,
-    cosine_distances,
-    macro_precision,
-    marginal_divergences,
-    marginals,
-    references_of,
-)
-from p3iv.plans import count_plans
+from p3iv.metrics import distributions
+from p3iv.metrics.distributions import cosine_distances
+from p3iv.metrics.published import batch_ious, bitwise_ious, macro_precision, marginal_divergences
+from p3iv.metrics.references import references_of
+from p3iv.plans.distribution import count_plans
 
 plan_lists = st.integers(1, 4).flatmap(
     lambda horizon: st.lists(
@@ -95,7 +90,7 @@ def test_windows_worked_through_in_parts_score_the_same(monkeypatch: pytest.Monk
     references = references_of(torch.randint(0, 3, (20, 3), generator=generator))
     counts = count_plans(torch.randint(0, 3, (20, 4, 3), generator=generator))
     whole = marginal_divergences(counts, references, 5), cosine_distances(counts, 5)
-    monkeypatch.setattr(marginals, "_MOST_ENTRIES", 45)  # 3 windows
+    monkeypatch.setattr(distributions, "_MOST_ENTRIES", 45)  # 3 windows
     parts = marginal_divergences(counts, references, 5), cosine_distances(counts, 5)
     torch.testing.assert_close(vars(whole[0]), vars(parts[0]))
     torch.testing.assert_close(whole[1], parts[1])

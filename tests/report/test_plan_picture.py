@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from p3iv.plans import PlanDistribution
-from p3iv.report import draw_distribution
+from p3iv.plans.distribution import PlanDistribution
+from p3iv.report.plan_picture import draw_distribution
 
 
 def test_the_picture_is_whole_xml_with_every_step_in_it() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from clips import write_clip
 from p3iv.errors import ConfigError, DatasetError
-from p3iv.report import ReportError, write_report
 from p3iv.report.gallery import scan_predictions
+from p3iv.report.inputs import ReportError
+from p3iv.report.write import write_report
 from report.runs import Line, change, leaf, make_run, prediction_line
 
 VOID = {"br", "img", "meta"}
@@ -298,10 +299,10 @@ def test_a_large_file_is_read_line_by_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_train_and_evaluate_leave_behind_is_what_a_report_reads(tabletop: Path, tmp_path: Path) -> None:
     from p3iv.config import override, preset_config
-    from p3iv.dataset import open_dataset
-    from p3iv.evaluation import EvaluationRequest, evaluate
-    from p3iv.sampling import SampleSettings
-    from p3iv.training import TrainRequest, train
+    from p3iv.data.folder import open_dataset
+    from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+    from p3iv.plans.draws import SampleSettings
+    from p3iv.training.loop import TrainRequest, train
 
     run = tmp_path / "run"
     settings = {"data.split": "release", "optim.epochs": 1, "model.layers": 1}

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p3iv.dataset import open_dataset
+from p3iv.data.folder import open_dataset
 from p3iv.errors import ConfigError
-from p3iv.features import FeatureStore
-from p3iv.tabletop.make import make_tabletop
-from p3iv.tabletop.script import Script, write_script
-from p3iv.tabletop.state_encoder import FACTS, embed_text, encode_states
+from p3iv.features.store import FeatureStore
+from p3iv.tabletop.make import FACTS, embed_text, encode_states, make_tabletop
 from p3iv.tabletop.tasks import RULES
+from p3iv.tabletop.world import Script, write_script
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -8,14 +8,13 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from p3iv.tabletop.gestures import GESTURES
+from p3iv.tabletop.acting import GESTURES
+from p3iv.tabletop.make import contact_sheet
 from p3iv.tabletop.motion import MOTIONS
 from p3iv.tabletop.render import draw_moment, draw_state, render_frames
-from p3iv.tabletop.script import FRAMES_PER_SECOND, write_script
-from p3iv.tabletop.sheet import contact_sheet
 from p3iv.tabletop.tasks import RULES, Facts
 from p3iv.tabletop.things import PROPS, THINGS, things_in
-from p3iv.tabletop.world import tabletop_world
+from p3iv.tabletop.world import FRAMES_PER_SECOND, tabletop_world, write_script
 
 CLEARLY = 25  # of 255: what an eye sees at once
 PIXELS = 40  # of 25,600

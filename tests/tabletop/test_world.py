@@ -5,10 +5,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from p3iv.splits import split_by_video
-from p3iv.tabletop.script import write_script
+from p3iv.data.windows import split_by_video
 from p3iv.tabletop.tasks import HABIT, PROCEDURES, RULES, Facts, Procedure, Slot
-from p3iv.tabletop.world import Execution, Plan, World, tabletop_world
+from p3iv.tabletop.world import Execution, Plan, World, tabletop_world, write_script
 
 Pair = tuple[Facts, Facts]
 

@@ -20,9 +20,9 @@ import json, os, sys
 from pathlib import Path
 import torch
 from p3iv.config import override, preset_config
-from p3iv.dataset import open_dataset
-from p3iv.observations import load_planning_data
-from p3iv.training import TrainRequest, train
+from p3iv.data.folder import open_dataset
+from p3iv.data.tensors import load_planning_data
+from p3iv.training.loop import TrainRequest, train
 
 torch.set_num_threads(1)
 dataset, run, kind = open_dataset(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]

@@ -16,11 +16,10 @@ import torch
 from safetensors.torch import load_file
 
 from p3iv.config import Config, override, preset_config
-from p3iv.dataset import Dataset, open_dataset
+from p3iv.data.folder import Dataset, open_dataset
 from p3iv.errors import CheckpointError, ConfigError, P3ivError, TrainingError
-from p3iv.training import TrainRequest, train
-from p3iv.training.checkpoint import BEST, LAST, load_planner
-from p3iv.training.loop import EpochReport
+from p3iv.planners.checkpoint import BEST, LAST, load_planner
+from p3iv.training.loop import EpochReport, TrainRequest, train
 
 
 def quick(epochs: int = 3, **changes: Any) -> Config:
@@ -215,9 +214,9 @@ def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damag
 
 
 def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path: Path) -> None:
-    from p3iv.metrics import score_plans
-    from p3iv.observations import load_planning_data
-    from p3iv.training.learner import predict_viterbi
+    from p3iv.data.tensors import load_planning_data
+    from p3iv.metrics.plans import score_plans
+    from p3iv.planners.p3iv.learner import predict_viterbi
 
     result = train(TrainRequest(dataset, tmp_path / "run", quick(2)))
     trained = load_planner(tmp_path / "run" / BEST)
@@ -250,7 +249,7 @@ def test_a_run_ends_when_validation_has_not_improved_for_long(dataset: Dataset, 
 
 
 def test_seeds_share_the_test_windows(dataset: Dataset) -> None:
-    from p3iv.observations import load_planning_data
+    from p3iv.data.tensors import load_planning_data
 
     first, second = (load_planning_data(dataset, replace(quick(), seed=seed).data) for seed in (0, 1))
     assert first.test.windows == second.test.windows
@@ -263,14 +262,14 @@ def test_contradictions_are_refused() -> None:
 
 @pytest.mark.slow
 def test_the_planner_can_learn_64_windows_by_heart(dataset: Dataset) -> None:
-    from p3iv.interface import Batch
-    from p3iv.observations import load_planning_data
-    from p3iv.training.learner import P3ivLearner, predict_argmax
+    from p3iv.data.tensors import load_planning_data
+    from p3iv.planners.base import Batch
+    from p3iv.planners.p3iv.learner import P3ivLearner, predict_argmax
     from p3iv.training.loop import _shape_of
 
     config = override(preset_config("p3iv"), {"data.split": "release"})
     data = load_planning_data(dataset, config.data)
-    from p3iv.models import P3IV
+    from p3iv.planners.p3iv.network import P3IV
 
     torch.manual_seed(0)
     planner = P3IV(_shape_of(data, config), config.model)

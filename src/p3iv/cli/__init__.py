@@ -1,5 +1,1 @@
-"""The command line: `p3iv VERB ...`."""
-
-from p3iv.cli.app import main
-
-__all__ = ["main"]
+"""The command line, one file per command."""

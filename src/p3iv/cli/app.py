@@ -70,7 +70,10 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show versions, device, threads and which optional parts are installed."""
-    from p3iv.environment import EXTRAS, describe_environment  # noqa: PLC0415 - torch takes a second to import
+    from p3iv.environment import (
+        EXTRAS,
+        describe_environment,
+    )
 
     environment = describe_environment()
     if as_json:

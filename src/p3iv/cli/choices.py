@@ -45,6 +45,6 @@ def listed_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def split_choice(text: str) -> str:
     """A kind of split, or the path of a split file from the root: later commands may run elsewhere."""
-    from p3iv.config import SPLIT_KINDS  # noqa: PLC0415 - YAML takes a while
+    from p3iv.config import SPLIT_KINDS  # YAML takes a while
 
     return text if text in SPLIT_KINDS else str(Path(text).resolve())

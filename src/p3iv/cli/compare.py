@@ -15,7 +15,7 @@ from p3iv.cli.train import EpochLine
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from p3iv.experiments import Cell, Comparison
+    from p3iv.experiments.compare import Cell, Comparison
     from p3iv.experiments.rows import Row
 
 SHORT_HEADERS = ("planner", "SR", "mAcc", "mIoU", "KL", "NLL", "recall", "CPU s", "ms")
@@ -45,12 +45,22 @@ def compare_command(
     Writes comparison.csv, comparison.md and comparison.html into OUT after every run. A run that fails is listed, the
     others go on, and the exit code is 1.
     """
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415
-    from p3iv.experiments import CompareRequest, compare  # noqa: PLC0415
-    from p3iv.sampling import SampleSettings  # noqa: PLC0415
-    from p3iv.training.builders import PLANNERS, kind_of  # noqa: PLC0415
+    from p3iv.config import (
+        override,
+        parse_settings,
+        preset_config,
+    )
+    from p3iv.experiments.compare import (
+        CompareRequest,
+        compare,
+    )
+    from p3iv.planners.registry import (
+        PLANNERS,
+        kind_of,
+    )
+    from p3iv.plans.draws import SampleSettings
 
     torch.set_num_threads(threads)
     line = EpochLine()

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.atomic import leftovers_of
 from p3iv.cli.choices import Protocol, WindowKind
 from p3iv.cli.console import err, out, print_json, progress
 from p3iv.cli.stats_table import print_stats
 from p3iv.errors import ConfigError
+from p3iv.files import leftovers_of
 from p3iv.types import Problem, counted
 
 if TYPE_CHECKING:
-    from p3iv.features import PackedFeatures
+    from p3iv.features.store import PackedFeatures
 
 app = typer.Typer(
     help="Make, import, check and describe datasets.",
@@ -68,8 +68,8 @@ def make_tabletop_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Make the tabletop world: household procedures on video, with the true distribution of plans."""
-    from p3iv.dataset import refuse_to_overwrite  # noqa: PLC0415 - keeps `p3iv --help` quick
-    from p3iv.tabletop.make import make_tabletop  # noqa: PLC0415
+    from p3iv.data.folder import refuse_to_overwrite  # keeps `p3iv --help` quick
+    from p3iv.tabletop.make import make_tabletop
 
     refuse_to_overwrite(folder, overwrite=overwrite)
     note_leftovers(folder)
@@ -84,7 +84,7 @@ def make_tabletop_command(
             progress=show,
         )
     if sheet is not None:
-        from p3iv.tabletop.sheet import write_sheet  # noqa: PLC0415 - needs Pillow
+        from p3iv.tabletop.make import write_sheet  # needs Pillow
 
         write_sheet(sheet, seed=seed)
     out.print(f"{videos} tabletop videos -> {folder}", markup=False)
@@ -139,7 +139,10 @@ def import_command(
     as_json: AsJson = False,
 ) -> None:
     """Turn a release, or a folder of your own, into a dataset folder."""
-    from p3iv.importing import ImportRequest, import_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.data.importing import (
+        ImportRequest,
+        import_dataset,
+    )
 
     request = ImportRequest(
         kind=kind.value,
@@ -186,7 +189,7 @@ def simulate_command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace features that are not simulated.")] = False,
 ) -> None:
     """Make stand-in features from the annotations and step embeddings, to run at full size without the real ones."""
-    from p3iv.importing import simulate_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.data.simulate import simulate_dataset  # keeps `p3iv --help` quick
 
     note_leftovers(folder / "features")
     with progress("Simulating features") as show:
@@ -202,7 +205,7 @@ def simulate_command(
 @app.command("check", epilog="Example: p3iv data check data/crosstask")
 def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
     """Validate a dataset folder completely; exits with 1 if anything in it is wrong."""
-    from p3iv.inspection import check_dataset  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.data.check import check_dataset  # keeps `p3iv --help` quick
 
     findings = check_dataset(folder)
     errors = sum(finding.severity == "error" for finding in findings)
@@ -234,9 +237,9 @@ def stats_command(
     as_json: AsJson = False,
 ) -> None:
     """Print videos, tasks, actions, windows per horizon and side, and how ambiguous they are."""
-    from p3iv.config import CurationSettings  # noqa: PLC0415 - keeps `p3iv --help` quick
-    from p3iv.dataset import open_dataset  # noqa: PLC0415
-    from p3iv.inspection import describe_dataset  # noqa: PLC0415
+    from p3iv.config import CurationSettings  # keeps `p3iv --help` quick
+    from p3iv.data.folder import open_dataset
+    from p3iv.data.stats import describe_dataset
 
     wanted = _parse_horizons(horizons)
     settings = CurationSettings(wanted[0], window.value, int(protocol), split, split_seed)

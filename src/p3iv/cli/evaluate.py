@@ -13,8 +13,8 @@ from p3iv.cli.console import err, out, print_json, print_table, progress
 from p3iv.types import counted
 
 if TYPE_CHECKING:
-    from p3iv.evaluation import Evaluation
-    from p3iv.metrics import Interval
+    from p3iv.evaluation.result import Evaluation
+    from p3iv.metrics.bootstrap import Interval
 
 EXAMPLE = "Example: p3iv evaluate runs/first --samples 1500"
 
@@ -49,10 +49,14 @@ def evaluate_command(
     Writes evaluation.json, predictions.jsonl (which `p3iv score` reads) and actions.json into RUN; for another split,
     evaluation_val.json and so on.
     """
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.evaluation import EvaluationRequest, evaluate, evaluation_files  # noqa: PLC0415
-    from p3iv.sampling import SampleSettings  # noqa: PLC0415
+    from p3iv.evaluation.evaluate import (
+        EvaluationRequest,
+        evaluate,
+        evaluation_files,
+    )
+    from p3iv.plans.draws import SampleSettings
 
     torch.set_num_threads(threads)
     settings = SampleSettings(num_samples=samples, seed=seed, input_noise=input_noise, dropout=dropout)

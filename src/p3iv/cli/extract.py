@@ -84,9 +84,10 @@ def extract_command(
     Interrupted at any moment, the same command goes on where it was. A video that cannot be read is listed at the end
     and costs nothing else: the command succeeds as long as one video can be used, unless --strict.
     """
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.extraction import ExtractionRequest, extract_features  # noqa: PLC0415
+    from p3iv.extraction.extract import extract_features
+    from p3iv.extraction.request import ExtractionRequest
 
     torch.set_num_threads(threads)
     request = ExtractionRequest(
@@ -181,9 +182,12 @@ def align_command(
     language.npz is replaced; the embeddings of the texts alone stay in language_text.npz. Train with the same split:
     under another one, the embeddings would have seen videos that are tested.
     """
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.extraction import AlignmentRequest, align_dataset  # noqa: PLC0415
+    from p3iv.extraction.align import (
+        AlignmentRequest,
+        align_dataset,
+    )
 
     torch.set_num_threads(threads)
     report = align_dataset(AlignmentRequest(folder, split, split_seed, int(protocol), seed, steps))

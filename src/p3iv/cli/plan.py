@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.atomic import write_text
 from p3iv.cli.choices import ModeName
 from p3iv.cli.console import out
+from p3iv.files import write_text
 
 if TYPE_CHECKING:
-    from p3iv.plans import PlanDistribution
+    from p3iv.plans.distribution import PlanDistribution
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 
@@ -44,12 +44,15 @@ def plan_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole distribution as JSON.")] = False,
 ) -> None:
     """Plan between two moments: the plan to follow, and the alternatives with their probabilities."""
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.moments import MomentReader, needs_dataset  # noqa: PLC0415
-    from p3iv.planner import Planner  # noqa: PLC0415
-    from p3iv.report import draw_distribution  # noqa: PLC0415
-    from p3iv.training.run_folder import dataset_of  # noqa: PLC0415
+    from p3iv.planner import (
+        MomentReader,
+        Planner,
+        needs_dataset,
+    )
+    from p3iv.report.plan_picture import draw_distribution
+    from p3iv.training.run_folder import dataset_of
 
     torch.set_num_threads(threads)
     planner = Planner.from_pretrained(run, device=device, ensemble=ensemble or ())

@@ -21,7 +21,7 @@ def report_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write RUN/report.html: results, curves, reliability and a gallery of plans, in one file for any browser."""
-    from p3iv.report import write_report  # noqa: PLC0415 - keeps `p3iv --help` quick
+    from p3iv.report.write import write_report  # keeps `p3iv --help` quick
 
     result = write_report(run, data=data, num_cases=cases)
     if as_json:

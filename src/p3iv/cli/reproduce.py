@@ -65,8 +65,11 @@ def reproduce_command(
     if target is None:
         raise ConfigError("Nowhere to write to. Pass --out OUT; `p3iv reproduce --list` shows what there is.")
 
-    from p3iv.config import parse_settings  # noqa: PLC0415 - keeps `p3iv --help` quick
-    from p3iv.experiments.reproduce import ReproduceRequest, reproduce  # noqa: PLC0415
+    from p3iv.config import parse_settings  # keeps `p3iv --help` quick
+    from p3iv.experiments.reproduce import (
+        ReproduceRequest,
+        reproduce,
+    )
 
     request = ReproduceRequest(
         names=tuple(names or ()),
@@ -101,7 +104,10 @@ def reproduce_command(
 
 
 def _show_list(*, as_json: bool) -> None:
-    from p3iv.experiments.listing import list_all, list_together  # noqa: PLC0415
+    from p3iv.experiments.listing import (
+        list_all,
+        list_together,
+    )
 
     entries = [*list_all(), list_together()]
     if as_json:
@@ -138,7 +144,7 @@ def _show_run(progress: Progress) -> None:
 
 
 def _show(found: Reproduction, target: Path) -> None:
-    from p3iv.experiments.built import filled_of  # noqa: PLC0415
+    from p3iv.experiments.built import filled_of
 
     for built in found.tables:
         out.print(f"{built.title}", markup=False, style="bold")
@@ -159,8 +165,16 @@ def _show(found: Reproduction, target: Path) -> None:
 
 def _print_block(built: Built, block: Block) -> None:
     """Ours over its interval, the published figure in brackets."""
-    from p3iv.experiments.lettering import published_in, range_in, seeds_in, value_in  # noqa: PLC0415
-    from p3iv.experiments.writing import headers, row_label  # noqa: PLC0415
+    from p3iv.experiments.lettering import (
+        published_in,
+        range_in,
+        seeds_in,
+        value_in,
+    )
+    from p3iv.experiments.writing import (
+        headers,
+        row_label,
+    )
 
     grid = Grid(
         title=block.title, title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0), pad_edge=False

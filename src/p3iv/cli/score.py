@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.action_list import read_actions
 from p3iv.cli.console import out, print_json, print_table
+from p3iv.evaluation.predictions import read_actions
 from p3iv.types import counted
 
 if TYPE_CHECKING:
-    from p3iv.metrics import Interval
-    from p3iv.scoring import Scores
+    from p3iv.evaluation.scores import Scores
+    from p3iv.metrics.bootstrap import Interval
 
 EXAMPLE = (
     'A line of FILE: {"window": "v1:0", "prediction": [3, 5], "reference": [3, 4], '
@@ -55,10 +55,10 @@ def score_command(
 ) -> None:
     """Score anybody's predictions under every definition in use, with 95 % intervals by video."""
     known = read_actions(actions)
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.predictions import read_predictions  # noqa: PLC0415
-    from p3iv.scoring import score  # noqa: PLC0415
+    from p3iv.evaluation.predictions import read_predictions
+    from p3iv.evaluation.scores import score
 
     torch.set_num_threads(threads)
     scores = score(read_predictions(file, known, references), known.number, batch_size=batch_size)

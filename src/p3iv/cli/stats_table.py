@@ -8,7 +8,7 @@ from p3iv.cli.console import out, print_table
 from p3iv.types import SIDES, counted
 
 if TYPE_CHECKING:
-    from p3iv.inspection import DatasetStats, HorizonStats
+    from p3iv.data.stats import DatasetStats, HorizonStats
 
 
 def print_stats(stats: DatasetStats) -> None:

@@ -52,10 +52,13 @@ def train_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train a planner; `--resume` continues an interrupted run to the same last bit."""
-    import torch  # noqa: PLC0415 - takes a second to import
+    import torch  # takes a second to import
 
-    from p3iv.dataset import open_dataset  # noqa: PLC0415
-    from p3iv.training import TrainRequest, train  # noqa: PLC0415
+    from p3iv.data.folder import open_dataset
+    from p3iv.training.loop import (
+        TrainRequest,
+        train,
+    )
 
     torch.set_num_threads(threads)
     values = horizon, window.value, int(protocol), split_choice(split), split_seed
@@ -101,8 +104,12 @@ def train_command(
 
 
 def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
-    from p3iv.config import override, parse_settings, preset_config  # noqa: PLC0415 - YAML takes a while
-    from p3iv.training.builders import kind_of  # noqa: PLC0415
+    from p3iv.config import (
+        override,
+        parse_settings,
+        preset_config,
+    )
+    from p3iv.planners.registry import kind_of
 
     kind, asked = kind_of(planner), parse_settings(settings)
     if unread := [name for name in asked if kind.ignores(name)]:

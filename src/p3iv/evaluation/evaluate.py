@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -13,28 +14,90 @@ from typing import IO
 import torch
 from torch import Tensor
 
-from p3iv.atomic import whole_file, write_text
-from p3iv.baselines import nearest_plans
-from p3iv.dataset import Dataset
-from p3iv.decoding import DEFAULT, OWN
+from p3iv.data.folder import Dataset
+from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation.result import Evaluation
-from p3iv.evaluation.tally import Counted, Tally
-from p3iv.metrics import (
-    ReferencePlans,
-    Resamples,
-    bootstrap_differences,
-    bootstrap_means,
-    draw_resamples,
-    known_references,
-)
-from p3iv.observations import PlanningData, WindowTensors, load_planning_data
-from p3iv.sampling import MODES, SampleSettings
-from p3iv.scoring import plan_values, score_decoded, score_published
-from p3iv.training.checkpoint import BEST, TrainedPlanner, load_ensemble
-from p3iv.training.device import choose_device
+from p3iv.evaluation.scores import plan_values, score_decoded, score_published
+from p3iv.files import whole_file, write_text
+from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
+from p3iv.metrics.distributions import distribution_values, exact_divergences
+from p3iv.metrics.published import marginal_divergences
+from p3iv.metrics.references import ReferencePlans, known_references, references_of
+from p3iv.planners.baselines.retrieval import nearest_plans
+from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
+from p3iv.planners.device import choose_device
+from p3iv.plans.chain import Chain
+from p3iv.plans.decoding import DEFAULT, OWN, deciding_chain, decode, followed, followed_probability
+from p3iv.plans.distribution import PlanCounts, count_plans
+from p3iv.plans.draws import MODES, Draws, SampleSettings
+from p3iv.plans.transitions import Transitions
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side, listed
+
+Values = dict[str, Tensor]  # (N,) each, by metric
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What became of the draws of some windows."""
+
+    decoded: dict[str, Tensor]  # (n, T) by decoder
+    followed: str  # the decoder whose plan is the one to follow
+    probability: Tensor  # (n,) of that plan
+    samples: dict[str, PlanCounts]  # by mode
+
+
+class Tally:
+    """Counts draws against the plans that were followed and, where it is known, against the true distribution."""
+
+    def __init__(self, action_ids: Tensor, num_actions: int, truth: ReferencePlans | None = None) -> None:
+        self.num_actions = num_actions
+        self.references = references_of(action_ids)
+        self.truth = truth
+        self._done = 0
+        self._decoded: dict[str, list[Tensor]] = defaultdict(list)
+        self._values: dict[str, dict[str, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
+
+    def add(self, draws: Draws, transitions: Transitions) -> Counted:
+        """Take the draws of the next windows."""
+        chain, decoded = deciding_chain(draws, transitions), decode(draws, transitions)
+        for name, plans in decoded.items():
+            self._decoded[name].append(plans)
+        probability = followed_probability(draws, decoded[followed(draws)], chain)
+        samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
+        windows = slice(self._done, self._done + len(draws.marginals))
+        self._done = windows.stop
+        self._compare(samples, chain, self.references, windows, prefix="")
+        if self.truth is not None:
+            self._compare(samples, chain, self.truth, windows, prefix="truth ")
+        return Counted(decoded, followed(draws), probability, samples)
+
+    def decoded(self) -> dict[str, Tensor]:
+        """The plans of all windows so far, (N, T) by decoder."""
+        return {name: torch.cat(parts) for name, parts in self._decoded.items()}
+
+    def values(self, group: str) -> Values:
+        """Of all windows so far: `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`, and `truth ...`."""
+        return {name: torch.cat(parts) for name, parts in self._values[group].items()}
+
+    def _compare(
+        self, samples: dict[str, PlanCounts], chain: Chain, references: ReferencePlans, windows: slice, *, prefix: str
+    ) -> None:
+        here = replace(references, group=references.group[windows])
+        for mode, counts in samples.items():
+            self._keep(f"{prefix}{mode}", vars(distribution_values(counts, here, self.num_actions)))
+            if not prefix:
+                divergences = marginal_divergences(counts, here, self.num_actions)
+                self._keep(f"marginals {mode}", {"marginal_kl": divergences.kl, "marginal_nll": divergences.nll})
+        window, row = here.pairs
+        exact = exact_divergences(chain.log_probability(here.plans[row], window), here, self.num_actions)
+        self._keep(f"{prefix}exact", {"exact_kl": exact.kl, "exact_nll": exact.nll})
+
+    def _keep(self, group: str, values: Values) -> None:
+        for name, value in values.items():
+            self._values[group][name].append(value)
+
 
 CHUNK = 64  # windows at a time with 1500 samples each, fewer with more
 

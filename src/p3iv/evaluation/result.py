@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from p3iv.metrics import Interval
+from p3iv.metrics.bootstrap import Interval
 from p3iv.types import Side
 
 FORMAT = 1

@@ -1,5 +1,1 @@
-"""Many runs, one table."""
-
-from p3iv.experiments.compare import Cell, CompareRequest, Comparison, compare
-
-__all__ = ["Cell", "CompareRequest", "Comparison", "compare"]
+"""Tables and figures of many runs: the paper's, and comparisons made on request."""

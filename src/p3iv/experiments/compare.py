@@ -14,22 +14,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from p3iv.atomic import write_text
 from p3iv.config import Config, override
-from p3iv.dataset import Dataset, open_dataset
+from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
-from p3iv.evaluation import EvaluationRequest, evaluate
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.rows import Row, summarise
 from p3iv.experiments.tables import write_tables
 from p3iv.experiments.timing import time_plans
-from p3iv.locks import held, lock_of
-from p3iv.observations import PlanningData, load_planning_data
-from p3iv.sampling import SampleSettings
-from p3iv.training import TrainRequest, train
-from p3iv.training.builders import PLANNERS, kind_of
-from p3iv.training.checkpoint import BEST, load_planner
-from p3iv.training.device import choose_device
-from p3iv.training.loop import EpochReport
+from p3iv.files import held, lock_of, write_text
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.device import choose_device
+from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.plans.draws import SampleSettings
+from p3iv.training.loop import EpochReport, TrainRequest, train
 
 DONE = "comparison.json"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from p3iv.experiments.lettering import arrow
 from p3iv.experiments.measured import METRICS
 from p3iv.experiments.rows import DISTRIBUTION, PLANS, Row
-from p3iv.metrics import Interval
+from p3iv.metrics.bootstrap import Interval
 from p3iv.report.cells import strip
 from p3iv.report.inputs import Leaf
 from p3iv.report.markup import Markup, join, tag

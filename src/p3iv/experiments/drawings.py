@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from p3iv.atomic import write_text
 from p3iv.experiments.declared import Figure
 from p3iv.experiments.measure import Outcome, is_shown
 from p3iv.experiments.provenance import Provenance
 from p3iv.experiments.runs import Run
 from p3iv.experiments.sources import Source
+from p3iv.files import write_text
 from p3iv.report.gallery import Candidate, choose_cases, graph_legend, scan_predictions, show_case
 from p3iv.report.graph import merge_plans
 from p3iv.report.graph_drawing import LYING, draw_graph

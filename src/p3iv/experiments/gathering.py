@@ -20,7 +20,7 @@ from p3iv.experiments.declared import Ask
 from p3iv.experiments.measure import Outcome
 from p3iv.experiments.measured import METRICS, metric_of
 from p3iv.experiments.runs import TRAINED, Planned, Run, Sampling
-from p3iv.metrics import Interval, Resamples, bootstrap_differences, bootstrap_means, draw_resamples
+from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_differences, bootstrap_means, draw_resamples
 
 NAN = float("nan")
 

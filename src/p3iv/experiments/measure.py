@@ -18,26 +18,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.atomic import whole_file, write_text
 from p3iv.config import Config
-from p3iv.dataset import Dataset, open_dataset
-from p3iv.decoding import chain_of, followed
+from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, SplitError
-from p3iv.evaluation import EvaluationRequest, evaluate, evaluation_files
-from p3iv.evaluation.tally import Tally
+from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate, evaluation_files
+from p3iv.evaluation.scores import plan_values
 from p3iv.experiments.runs import TRAINED, Sampling
 from p3iv.experiments.sources import link_dataset
 from p3iv.experiments.timing import time_plans
 from p3iv.experiments.versions import commit
 from p3iv.extraction.align import AlignmentRequest, align_dataset
-from p3iv.metrics import bitwise_ious, distribution_values, macro_precision, references_of
-from p3iv.observations import PlanningData, load_planning_data
-from p3iv.plans import count_plans
-from p3iv.sampling import Draws, SampleSettings
-from p3iv.scoring import plan_values
-from p3iv.training import TrainRequest, train
-from p3iv.training.checkpoint import BEST, TrainedPlanner, load_planner
-from p3iv.training.device import choose_device
+from p3iv.files import whole_file, write_text
+from p3iv.metrics.distributions import distribution_values
+from p3iv.metrics.published import bitwise_ious, macro_precision
+from p3iv.metrics.references import references_of
+from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.planners.device import choose_device
+from p3iv.plans.decoding import chain_of, followed
+from p3iv.plans.distribution import count_plans
+from p3iv.plans.draws import Draws, SampleSettings
+from p3iv.training.loop import TrainRequest, train
 from p3iv.types import counted
 
 DRAWS_AT_ONCE = 96_000  # windows times samples

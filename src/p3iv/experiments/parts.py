@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from p3iv.atomic import write_text
 from p3iv.experiments.declared import declared
+from p3iv.files import write_text
 
 
 @dataclass(frozen=True)

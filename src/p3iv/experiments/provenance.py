@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from p3iv import __version__
-from p3iv.atomic import write_text
 from p3iv.environment import describe_environment, machine_of
 from p3iv.experiments.gathering import Gatherer
 from p3iv.experiments.runs import Run
 from p3iv.experiments.sources import Source
 from p3iv.experiments.versions import code_version, commit
+from p3iv.files import write_text
 
 
 @dataclass(frozen=True)

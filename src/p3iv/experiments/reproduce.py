@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from p3iv.atomic import write_text
 from p3iv.config import Config, override
-from p3iv.dataset import open_dataset
+from p3iv.data.folder import open_dataset
+from p3iv.data.stats import describe_dataset
 from p3iv.errors import ConfigError
 from p3iv.experiments.budgets import budget_of
 from p3iv.experiments.built import Built, build
@@ -36,10 +36,9 @@ from p3iv.experiments.sources import Source, open_sources
 from p3iv.experiments.versions import code_version
 from p3iv.experiments.workers import check_engine, run_jobs
 from p3iv.experiments.writing import write_index, write_table
-from p3iv.inspection import describe_dataset
-from p3iv.locks import held, lock_of
-from p3iv.sampling import SampleSettings
-from p3iv.training.device import choose_device
+from p3iv.files import held, lock_of, write_text
+from p3iv.planners.device import choose_device
+from p3iv.plans.draws import SampleSettings
 
 WRITE_EVERY_S = 300.0  # tables are rebuilt in seconds; a long call shows what it has
 

@@ -12,19 +12,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from p3iv.action_list import read_actions
 from p3iv.errors import DatasetError
-from p3iv.metrics import (
-    Interval,
-    accuracies,
-    bootstrap_means,
-    distribution_values,
-    draw_resamples,
-    ious,
-    references_of,
-    successes,
-)
-from p3iv.predictions import read_predictions
+from p3iv.evaluation.predictions import read_actions, read_predictions
+from p3iv.metrics.bootstrap import Interval, bootstrap_means, draw_resamples
+from p3iv.metrics.distributions import distribution_values
+from p3iv.metrics.plans import accuracies, ious, successes
+from p3iv.metrics.references import references_of
 
 PLANS = ("success_rate", "mean_accuracy", "mean_iou")
 DISTRIBUTION = ("kl", "nll", "mode_precision", "mode_recall", "cosine_distance")

@@ -9,13 +9,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.annotations.steps_csv import STEPS_FILE
-from p3iv.atomic import whole_folder
-from p3iv.dataset import read_card
-from p3iv.dataset.card import CARD_FILE
+from p3iv.data.folder import CARD_FILE, read_card
 from p3iv.errors import DatasetError
 from p3iv.experiments.declared import PAPER_DATASETS
-from p3iv.features import FeatureStore
+from p3iv.features.store import FeatureStore
+from p3iv.files import whole_folder
+from p3iv.readers.steps_csv import STEPS_FILE
 from p3iv.types import listed
 
 _PARTS = (STEPS_FILE, "split.json", "language.npz", CARD_FILE)  # with the features, all that runs read

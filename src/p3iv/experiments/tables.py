@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from p3iv.atomic import write_text
 from p3iv.experiments.comparison_page import comparison_page
 from p3iv.experiments.rows import DISTRIBUTION, PLANS, Row
-from p3iv.metrics import Interval
+from p3iv.files import write_text
+from p3iv.metrics.bootstrap import Interval
 
 HEADERS = (
     "planner",

@@ -7,8 +7,8 @@ import time
 
 import torch
 
-from p3iv.observations import PlanningData
-from p3iv.training.checkpoint import TrainedPlanner
+from p3iv.data.tensors import PlanningData
+from p3iv.planners.checkpoint import TrainedPlanner
 
 TIMED_PAIRS = 30
 _WARM_UP = 3

@@ -1,39 +1,65 @@
-"""Which code made a figure: a hash of the sources that can change one, and the commit that they belong to.
+"""Which code made a figure: a hash of the code that can change one, and the commit that it belongs to.
 
-The hash, not the commit, decides whether a run is done before: a commit also changes with every page of documentation,
-and does not change with an edit that nobody has committed yet.
+The hash decides whether a finished run can be used again. The commit cannot: it changes with every page of
+documentation, and it does not change with an edit that nobody has committed yet.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# Rooms that only show, import, extract or make data: what they can change is in the fingerprint of the data, or is no
-# figure. The files that measure are in after all.
-_NO_FIGURES = ("cli", "report", "importing", "inspection", "tabletop", "extraction", "experiments")
-_FILES_AFTER_ALL = (
+# The folders and files that can change a figure. All else shows figures, or makes data, which has its own fingerprint.
+_FIGURES = (
+    "config.py",
+    "types.py",
+    "features/",
+    "encoders/",
+    "data/folder.py",
+    "data/stats.py",
+    "data/tensors.py",
+    "data/truth.py",
+    "data/windows.py",
     "extraction/align.py",
+    "plans/",
+    "planners/",
+    "training/",
+    "metrics/",
+    "evaluation/",
     "experiments/measure.py",
     "experiments/timing.py",
-    "inspection/statistics.py",
 )
-_SINGLE = ("planner.py", "moments.py", "environment.py", "processes.py", "cluster.py", "__main__.py")
 
 
 @cache
 def code_version() -> str:
-    """A hash of all sources that training, sampling, decoding and scoring are made of."""
-    digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        is_left_out = name.split("/")[0] in _NO_FIGURES or name in _SINGLE
-        if not is_left_out or name in _FILES_AFTER_ALL:
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+    """A hash of the code that training, sampling, decoding and scoring are made of."""
+    paths = (path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).as_posix().startswith(_FIGURES))
+    return hash_code(path.read_text(encoding="utf-8") for path in paths)
+
+
+def hash_code(sources: Iterable[str]) -> str:
+    """A hash of Python sources that ignores comments, docstrings, imports and which file a definition stands in.
+
+    >>> hash_code(["from a import b", "x = b + 1"]) == hash_code(["x = b + 1  # a comment"])
+    True
+    """
+    statements = [node for source in sources for node in ast.parse(source).body if not _is_import_or_text(node)]
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                node.body = [child for child in node.body if not _is_import_or_text(child)] or [ast.Pass()]
+    return hashlib.sha256("\n".join(sorted(map(ast.dump, statements))).encode()).hexdigest()[:12]
+
+
+def _is_import_or_text(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 @cache

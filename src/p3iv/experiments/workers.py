@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 from p3iv.errors import ConfigError
 from p3iv.experiments.measure import Job, Outcome, work
-from p3iv.processes import run_in_pool
+from p3iv.parallel import run_in_pool
 
 ENGINES = ("local", "ray")
 _DIED = "the process that ran it died, twice; it may have been out of memory"
@@ -55,7 +55,10 @@ def _outcomes(pool: Generator[tuple[Job, Outcome], None, list[Job]]) -> Generato
 
 
 def _run_on_cluster(todo: Sequence[Job], num_jobs: int, address: str | None) -> Iterator[Outcome]:
-    from p3iv.cluster import Lost, run_on_cluster  # noqa: PLC0415 - needs Ray
+    from p3iv.parallel import (
+        Lost,
+        run_on_cluster,
+    )
 
     for job, result in run_on_cluster(work, deque(todo), address=address, jobs=num_jobs):
         if isinstance(result, Lost):

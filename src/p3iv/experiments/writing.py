@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from p3iv.atomic import write_text
 from p3iv.experiments.built import Block, Built, Cell
 from p3iv.experiments.declared import PAPER_DATASETS
 from p3iv.experiments.gathering import Gatherer
@@ -19,6 +18,7 @@ from p3iv.experiments.pages import index_page, table_page, table_part
 from p3iv.experiments.parts import Part, keep_parts
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.experiments.runs import Run
+from p3iv.files import write_text
 
 CSV_COLUMNS = (
     *("table", "place", "data", "published_on", "row_group", "row", "column_group", "column", "metric", "unit"),

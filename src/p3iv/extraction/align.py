@@ -19,14 +19,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from p3iv.atomic import whole_file
 from p3iv.config import CurationSettings
-from p3iv.curation import choose_split
-from p3iv.dataset import Dataset, open_dataset
+from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.windows import choose_split
 from p3iv.errors import ConfigError, DatasetError
-from p3iv.extraction.texts import LANGUAGE_FILE, UNALIGNED_FILE
-from p3iv.features import FeatureStore, LanguageTable, read_language, write_language
-from p3iv.features.thawing import Array
+from p3iv.extraction.extract import LANGUAGE_FILE, UNALIGNED_FILE
+from p3iv.features.language import LanguageTable, read_language, write_language
+from p3iv.features.store import FeatureStore
+from p3iv.files import whole_file
+from p3iv.types import Array
 
 _HIDDEN: Final = 512
 _DROPOUT: Final = 0.2

@@ -6,12 +6,33 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 
+from p3iv.encoders.base import VideoEncoder
 from p3iv.extraction.request import EncodedVideo, ExtractionRequest, Recipe, VideoTask
 from p3iv.extraction.worker import encode_group, encode_videos
-from p3iv.features.encoders import VideoEncoder
-from p3iv.processes import run_in_pool
+from p3iv.parallel import Lost, run_in_pool, run_on_cluster
+
+
+def run_ray(
+    groups: Sequence[tuple[VideoTask, ...]], recipe: Recipe, *, address: str | None, jobs: int
+) -> Iterator[EncodedVideo]:
+    """Encode groups on a cluster; a video that its workers died on every time is named, the others go on."""
+
+    def encode(group: tuple[VideoTask, ...]) -> list[EncodedVideo]:
+        return encode_group(group, recipe)
+
+    waiting = deque(groups)
+    for group, result in run_on_cluster(encode, waiting, address=address, jobs=jobs):
+        if not isinstance(result, Lost):
+            yield from result
+        elif len(group) == 1:
+            task = group[0]
+            yield EncodedVideo(task.video, None, fault=f"{task.path}: the workers that read it died ({result.why})")
+        else:
+            waiting.extend((task,) for task in group)
+
 
 Group = tuple[VideoTask, ...]
+
 _MOST_IN_GROUP = 8  # videos that a worker takes at once, so that it decodes the next while it encodes the last
 
 
@@ -20,8 +41,6 @@ def run_engine(request: ExtractionRequest, tasks: Sequence[VideoTask], encoder: 
     if not tasks:
         return iter(())
     if request.engine == "ray":
-        from p3iv.extraction.ray_engine import run_ray  # noqa: PLC0415 - needs Ray
-
         return run_ray(deal(tasks, request.jobs), request.recipe, address=request.address, jobs=request.jobs)
     if request.jobs == 1:
         return encode_videos(tasks, encoder, request.dtype)

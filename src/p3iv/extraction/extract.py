@@ -2,25 +2,149 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import time
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
-from p3iv.annotations import read_folder
-from p3iv.atomic import is_leftover
-from p3iv.dataset import VIDEO_SUFFIXES, Dataset, extend_vocabulary, open_dataset, read_card, refuse_leftover
+import numpy as np
+
+from p3iv.data.folder import VIDEO_SUFFIXES, Dataset, extend_vocabulary, open_dataset, read_card, refuse_leftover
+from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
+from p3iv.encoders.precomputed import PrecomputedEncoder
+from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_encoder, build_text_encoder
 from p3iv.errors import DatasetError, FeatureError
 from p3iv.extraction.engines import run_engine
-from p3iv.extraction.request import KEEP, Advance, ExtractionReport, ExtractionRequest, OnAdvance, VideoTask
-from p3iv.extraction.texts import LANGUAGE_FILE, TextPlan, plan_texts
-from p3iv.extraction.work_folder import WorkFolder, hold_folder
-from p3iv.features import FeatureStore, PackedFeatures, StoreWriter, import_features, read_language
-from p3iv.features.encoders import VideoEncoder, build_encoder
-from p3iv.features.encoders.precomputed import PrecomputedEncoder
+from p3iv.extraction.request import (
+    KEEP,
+    Advance,
+    EncodedVideo,
+    ExtractionReport,
+    ExtractionRequest,
+    OnAdvance,
+    VideoTask,
+)
+from p3iv.features.index import KeptSeconds
+from p3iv.features.language import read_language, write_language
+from p3iv.features.pack import import_features
+from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
+from p3iv.files import held, is_leftover, whole_file
+from p3iv.readers.folder import read_folder
 from p3iv.types import Problem, Video, counted
+
+LANGUAGE_FILE = "language.npz"
+
+UNALIGNED_FILE = "language_text.npz"  # the embeddings of the texts alone, where `p3iv align` has replaced them
+
+
+@dataclass(frozen=True)
+class TextPlan:
+    """Who embeds the steps of a dataset; nobody where language.npz stays."""
+
+    dataset: Dataset
+    encoder: TextEncoder | None
+
+    @property
+    def name(self) -> str | None:
+        """As dataset.yaml keeps it."""
+        return self.encoder.name if self.encoder else self.dataset.card.text_encoder
+
+    def write(self) -> None:
+        """Embed every step of the vocabulary, in its order and with its ids."""
+        if self.encoder is None:
+            return
+        actions = self.dataset.vocabulary.actions
+        embedding = self.encoder.encode_text([action.text for action in actions]).numpy()
+        ids = [action.id for action in actions if action.id is not None]
+        complete = ids if len(ids) == len(actions) else None
+        path = self.dataset.folder / LANGUAGE_FILE
+        write_language(path, [action.name for action in actions], embedding, complete)
+        (path.parent / UNALIGNED_FILE).unlink(missing_ok=True)
+
+
+def plan_texts(request: ExtractionRequest, dataset: Dataset, encoder: VideoEncoder) -> TextPlan:
+    """The text encoder that was asked for, else the encoder's own text tower, else the default."""
+    if request.text_encoder == KEEP:
+        return TextPlan(dataset, None)
+    if request.text_encoder in (None, request.encoder) and isinstance(encoder, TextEncoder):
+        return TextPlan(dataset, encoder)
+    options = EncoderOptions(request.text_weights, request.max_words)
+    return TextPlan(dataset, build_text_encoder(request.text_encoder or DEFAULT_TEXT_ENCODER, options))
+
+
+WORK_FOLDER: Final = ".extraction"
+
+LOCK_FILE: Final = "lock"
+
+_LAYOUT: Final = 1  # of the files here, and of how clips are cut: what another version left is not used
+
+
+class WorkFolder:
+    """The finished videos of one dataset folder, each under a key of all that its rows depend on."""
+
+    def __init__(self, folder: Path, encoder: VideoEncoder, dtype: str) -> None:
+        self.path = folder
+        self._settings = [_LAYOUT, encoder.name, encoder.fingerprint, dtype]
+
+    def has(self, task: VideoTask) -> bool:
+        """Whether an earlier run has finished the same file with the same settings."""
+        try:
+            return self._file(task).exists()
+        except OSError:
+            return False  # who decodes it says what is wrong with it
+
+    def read(self, task: VideoTask) -> EncodedVideo | None:
+        """What was made of the same file with the same settings, or None."""
+        try:
+            with np.load(self._file(task), allow_pickle=False) as content:
+                seconds = tuple(content["seconds"].tolist())
+                kept = KeptSeconds(int(content["num_seconds"]), seconds) if seconds else None
+                return EncodedVideo(task.video, content["rows"], kept)
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return None
+
+    def write(self, task: VideoTask, encoded: EncodedVideo) -> None:
+        """Keep the rows of a video, or nothing where it has none."""
+        if encoded.rows is None:
+            return
+        kept = encoded.kept or KeptSeconds(0, ())
+        with whole_file(self._file(task)) as beside, beside.open("wb") as file:
+            np.savez(file, rows=encoded.rows, num_seconds=kept.num_seconds, seconds=np.array(kept.seconds, np.int64))
+
+    def clear(self) -> None:
+        """Forget all rows, also those of other settings."""
+        for path in self.path.iterdir():
+            if path.name != LOCK_FILE:
+                path.unlink()
+
+    def _file(self, task: VideoTask) -> Path:
+        status = task.path.stat()
+        depends_on = [*self._settings, task.video, status.st_size, status.st_mtime_ns, task.moments_s]
+        return self.path / f"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}.npz"
+
+
+@contextmanager
+def hold_folder(dataset: Path) -> Iterator[Path]:
+    """Yield the work folder of a dataset folder for one process alone; the lock goes with the process, even killed.
+
+    Raises:
+        BusyError: where another process has it.
+    """
+    folder = dataset / WORK_FOLDER
+    try:
+        with held(folder / LOCK_FILE, doing=f"is extracting features in {dataset}"):
+            yield folder
+    finally:
+        with suppress(OSError):  # rows are left in it, or another process is there
+            folder.rmdir()
+
 
 _LEFT = "left without features"
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from p3iv.encoders.base import EncoderOptions
+from p3iv.encoders.registry import DEFAULT_ENCODER
 from p3iv.errors import ConfigError
-from p3iv.features import KeptSeconds, PackedFeatures
-from p3iv.features.encoders import DEFAULT_ENCODER, EncoderOptions
-from p3iv.features.index import DTYPES
-from p3iv.features.thawing import Array
-from p3iv.types import Problem
+from p3iv.features.index import DTYPES, KeptSeconds
+from p3iv.features.store import PackedFeatures
+from p3iv.types import Array, Problem
 
 ENGINES = ("local", "ray")
 KEEP = "keep"  # as --text-encoder: language.npz stays as it is

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from p3iv.encoders.base import VideoEncoder, clip_moments
+from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
 from p3iv.extraction.request import EncodedVideo, Recipe, VideoTask
-from p3iv.features import KeptSeconds
 from p3iv.features.arrays import as_rows
-from p3iv.features.encoders import VideoEncoder, build_encoder, clip_moments
-from p3iv.features.frames import VideoReader
-from p3iv.features.framing import frame_picture
-from p3iv.features.pictures import read_picture
-from p3iv.features.thawing import Array
-from p3iv.observations import rows_around
+from p3iv.features.index import KeptSeconds
+from p3iv.features.pictures import frame_picture, read_picture
+from p3iv.features.store import rows_around
+from p3iv.features.video import VideoReader
+from p3iv.types import Array
 
 _AHEAD: Final = 8  # clips that are decoded before they are encoded: 20 MB of s3d's
 _PATIENCE_S: Final = 0.1  # after which a thread looks whether it is still wanted

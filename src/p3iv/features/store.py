@@ -1,4 +1,4 @@
-"""The packed store: the rows of all videos in one memory-mapped array, and an index of who has which."""
+"""Windows + features -> tensors, once: what an epoch then touches are rows of these."""
 
 from __future__ import annotations
 
@@ -12,22 +12,13 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from p3iv.atomic import whole_folder
 from p3iv.errors import FeatureError
-from p3iv.features.arrays import all_finite, as_rows
-from p3iv.features.index import (
-    DTYPES,
-    INDEX_NAME,
-    ROWS_NAME,
-    KeptSeconds,
-    StoreIndex,
-    fingerprint_of,
-    read_index,
-)
-from p3iv.features.npy import HEAD_BYTES, parse_header
-from p3iv.features.thawing import Array
-from p3iv.types import Problem
+from p3iv.features.arrays import HEAD_BYTES, all_finite, as_rows, parse_header
+from p3iv.features.index import DTYPES, INDEX_NAME, ROWS_NAME, KeptSeconds, StoreIndex, fingerprint_of, read_index
+from p3iv.files import whole_folder
+from p3iv.types import Array, Problem
 
 _BLOCK_BYTES: Final = 8 << 20
 
@@ -264,3 +255,12 @@ def _mapped(path: Path, index: StoreIndex) -> Array:
     if len(content) != needed:
         raise FeatureError(f"{path} has {len(content):,} bytes instead of {needed:,}; import the features again")
     return np.frombuffer(content, index.dtype, offset=header.size).reshape(index.num_rows, index.width)
+
+
+AROUND = (-1, 0, 1)  # rows around a moment; their mean, or the three side by side, is the observation
+
+
+def rows_around(place: float, num_rows: int) -> NDArray[np.int64]:
+    """The rows that show a moment of a video, (3,); at its ends the last one counts twice."""
+    near: NDArray[np.int64] = np.clip(int(place) + np.array(AROUND), 0, num_rows - 1)
+    return near

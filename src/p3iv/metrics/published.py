@@ -14,10 +14,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from p3iv.metrics.distributions import Divergences
-from p3iv.metrics.marginals import count_actions, sampled_actions
+from p3iv.metrics.distributions import Divergences, count_actions, sampled_actions
 from p3iv.metrics.references import ReferencePlans
-from p3iv.plans import PlanCounts
+from p3iv.plans.distribution import PlanCounts
 
 BATCH_SIZE = 32
 _EPSILON = 1e-6  # the released code's

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from p3iv.errors import PlanError
-from p3iv.plans import Plan, PlanCounts
+from p3iv.plans.distribution import Plan, PlanCounts
 
 _LARGEST_KEY = 2**62
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from p3iv.config import config_from
 from p3iv.errors import ConfigError
+from p3iv.planners.registry import kind_of
 from p3iv.report.inputs import Evaluation, RunRecord
-from p3iv.training.builders import kind_of
 from p3iv.types import counted
 
 _PATH = re.compile(r"(?<!\S)(?:~|[A-Za-z]:)?[/\\]\S*[/\\](?=\S)")  # all of an absolute path but its last part

@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from p3iv.dataset import VIDEO_SUFFIXES
+from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 
 WIDTH = 280  # pixels: twice what the page shows, for sharp screens
@@ -57,9 +57,9 @@ class PictureShelf:
 
 def read_picture(path: Path, second: float) -> bytes | None:
     """What a player shows at a moment, as JPEG; None where the file cannot be read so far."""
-    from PIL import Image  # noqa: PLC0415 - an optional dependency
+    from PIL import Image  # an optional dependency
 
-    from p3iv.features.frames import VideoReader  # noqa: PLC0415 - needs PyAV
+    from p3iv.features.video import VideoReader  # needs PyAV
 
     try:
         with VideoReader(path) as reader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from p3iv.plans import PlanDistribution
+from p3iv.plans.distribution import PlanDistribution
 from p3iv.report.graph import merge_plans
 from p3iv.report.graph_drawing import LYING, draw_graph
 from p3iv.report.markup import Markup, tag

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.atomic import write_text
 from p3iv.errors import ConfigError, DatasetError
+from p3iv.files import write_text
 from p3iv.report.gallery import Scan, choose_cases, scan_predictions
 from p3iv.report.inputs import PREDICTIONS_FILE, RunRecord, read_run
 from p3iv.report.page import Content, build_page

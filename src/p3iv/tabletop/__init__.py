@@ -1,1 +1,1 @@
-"""The embedded world: household procedures on a table, with their exact plans and their pictures."""
+"""The embedded world: small tasks on a table, filmed, with known plan distributions."""

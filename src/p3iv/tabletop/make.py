@@ -2,31 +2,158 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
-from p3iv.annotations import write_split, write_steps
-from p3iv.atomic import whole_file, whole_folder
-from p3iv.dataset import DatasetCard
-from p3iv.dataset.card import MADE_TABLETOP
+from p3iv.data.folder import MADE_TABLETOP, DatasetCard
+from p3iv.data.windows import split_by_video
 from p3iv.errors import ConfigError, MissingExtraError
-from p3iv.features import StoreWriter, write_language
-from p3iv.processes import follow_parent
-from p3iv.splits import split_by_video
-from p3iv.tabletop.script import FRAMES_PER_SECOND, Script, write_script
-from p3iv.tabletop.state_encoder import FEATURE_WIDTH, embed_text, encode_states
-from p3iv.tabletop.tasks import RULES
-from p3iv.tabletop.world import tabletop_world
+from p3iv.features.language import write_language
+from p3iv.features.store import StoreWriter
+from p3iv.files import whole_file, whole_folder
+from p3iv.parallel import follow_parent
+from p3iv.readers.folder import write_split
+from p3iv.readers.steps_csv import write_steps
+from p3iv.tabletop.art.brush import Pixels
+from p3iv.tabletop.render import render_frames
+from p3iv.tabletop.tasks import PROCEDURES, RULES
+from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, Script, tabletop_world, write_script
 from p3iv.types import Action, Annotations, Step, Video, Vocabulary
 
+FEATURE_WIDTH = 128
+
+LANGUAGE_WIDTH = 128
+
+# Lengths of the noise, where one fact moves a row by about 1. The look of a video (light, view, table) moves all of its
+# rows along a few directions, and further than the facts do: as with real features, what looks alike is not what is
+# alike, so that a planner has to learn what to ignore.
+LOOK_NOISE, SECOND_NOISE = 4.0, 0.5
+
+LOOK_RANK = 3
+
+_STOP_WORDS = {"a", "an", "the", "of", "its"}
+
+FACTS: tuple[str, ...] = tuple(
+    sorted(
+        {fact for rule in RULES.values() for fact in rule.adds | rule.needs}
+        | {fact for procedure in PROCEDURES for start in procedure.starts for fact in start}
+    )
+)
+
+
+def encode_states(
+    execution: Execution, times: Sequence[tuple[float, float]], length_s: float, rng: np.random.Generator
+) -> NDArray[np.float16]:
+    """One row per second: the table at the middle of that second, a step in progress being half done half-way."""
+    facts = np.array([[fact in state for fact in FACTS] for state in execution.states], dtype=np.float64)  # (N+1, X)
+    seconds = np.arange(int(np.ceil(length_s))) + 0.5
+    shown = np.repeat(facts[:1], len(seconds), axis=0)
+    for step, (start_s, end_s) in enumerate(times):
+        progress = np.clip((seconds - start_s) / (end_s - start_s), 0.0, 1.0)[:, None]
+        shown += progress * (facts[step + 1] - facts[step])
+    facts_to_rows, look_to_rows = _projections()
+    look = LOOK_NOISE / np.sqrt(LOOK_RANK) * rng.normal(size=LOOK_RANK) @ look_to_rows
+    noise = SECOND_NOISE / np.sqrt(FEATURE_WIDTH) * rng.normal(size=(len(seconds), FEATURE_WIDTH))
+    return np.asarray(shown @ facts_to_rows + look + noise, dtype=np.float16)  # (seconds, F)
+
+
+def embed_text(text: str) -> NDArray[np.float32]:
+    """A hashed bag of words: every word adds four signed ones at places that its hash chooses; unit length."""
+    embedding = np.zeros(LANGUAGE_WIDTH)
+    for word in text.lower().split():
+        if word not in _STOP_WORDS:
+            digest = hashlib.sha256(word.encode()).digest()
+            for place, sign in zip(digest[0:4], digest[4:8], strict=True):
+                embedding[place % LANGUAGE_WIDTH] += 1.0 if sign % 2 else -1.0
+    length = max(float(np.linalg.norm(embedding)), 1e-9)
+    return np.asarray(embedding / length, dtype=np.float32)
+
+
+def _projections() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How facts and looks move a row; the same for every dataset, each row of about unit length."""
+    rng = np.random.default_rng(2022)
+    mixed = rng.normal(size=(len(FACTS) + LOOK_RANK, FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
+    return mixed[: len(FACTS)], mixed[len(FACTS) :]
+
+
+_CELL, _GAP, _CAPTION, _TITLE = 190, 10, 40, 30
+
+_INK, _FAINT, _PAPER = (40, 40, 44), (120, 120, 126), (255, 255, 255)
+
+_SHOWN = ("make coffee", "make a sandwich", "repot a plant", "send a card")
+
+_PHASE = 0.58  # of a step: the hand is at work
+
+
+def write_sheet(path: Path, *, seed: int = 0) -> None:
+    """Draw the contact sheet into a .png or .jpg file."""
+    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+    if path.suffix.lower() not in formats:
+        raise ConfigError(f"--sheet {path}, but it must end in {', '.join(formats)}.")
+    page = contact_sheet(seed=seed)
+    with whole_file(path) as beside:
+        page.save(beside, format=formats[path.suffix.lower()], quality=88, optimize=True)
+
+
+def contact_sheet(*, seed: int = 0, procedures: Sequence[str] = _SHOWN, columns: int = 7) -> Image.Image:
+    """One row per procedure, from the first video of the dataset with this seed that shows it.
+
+    A row begins with the table at the start and ends with the table at the end; between them are steps in order.
+    """
+    row = _TITLE + _CELL + _CAPTION
+    size = (columns * (_CELL + _GAP) + _GAP, len(procedures) * row + _GAP)
+    page = Image.new("RGB", size, _PAPER)
+    for number, procedure in enumerate(procedures):
+        scripts = (write_script(seed, index) for index in count())
+        script = next(script for script in scripts if script.execution.procedure == procedure)
+        _draw_row(page, script, columns, _GAP + number * row)
+    return page
+
+
+def _draw_row(page: Image.Image, script: Script, columns: int, top: int) -> None:
+    pen = ImageDraw.Draw(page)
+    pen.text((_GAP, top), script.execution.procedure, _INK, font=ImageFont.load_default(19))
+    moments = _moments(script, columns)
+    for column, (picture, (_, caption)) in enumerate(zip(_pictures(script, moments), moments, strict=True)):
+        x, y = _GAP + column * (_CELL + _GAP), top + _TITLE
+        page.paste(Image.fromarray(picture).resize((_CELL, _CELL), Image.Resampling.LANCZOS), (x, y))
+        faint = column in (0, columns - 1)
+        text = "\n".join(textwrap.wrap(caption, 28))
+        pen.multiline_text(
+            (x, y + _CELL + 3), text, _FAINT if faint else _INK, font=ImageFont.load_default(13), spacing=2
+        )
+
+
+def _moments(script: Script, columns: int) -> list[tuple[float, str]]:
+    """Times in seconds with their captions."""
+    steps = script.execution.steps
+    chosen = [round(i * (len(steps) - 1) / (columns - 3)) for i in range(columns - 2)]
+    acting = [(start + _PHASE * (end - start), steps[i]) for i in chosen for start, end in [script.times[i]]]
+    return [(0.0, "before"), *acting, (script.length_s - 1 / FRAMES_PER_SECOND, "after")]
+
+
+def _pictures(script: Script, moments: Sequence[tuple[float, str]]) -> list[Pixels]:
+    """The frames of the video nearest to the moments."""
+    wanted = [round(time_s * FRAMES_PER_SECOND) for time_s, _ in moments]
+    frames = render_frames(script.execution, script.times, script.length_s, seed=script.seed)
+    kept = {number: frame for number, frame in enumerate(frames) if number in set(wanted)}
+    return [kept[number] for number in wanted]
+
+
 TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
+
 _NOISE = 2  # what the random generator is for, beside those of the script
 
 
@@ -139,8 +266,8 @@ def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Cal
 
 def render_video(video: Script, path: Path) -> None:
     """Draw one video into an .mp4 file."""
-    from p3iv.features.video import write_video  # noqa: PLC0415 - only pictures need PyAV and Pillow
-    from p3iv.tabletop.render import render_frames  # noqa: PLC0415
+    from p3iv.features.video import write_video  # only pictures need PyAV and Pillow
+    from p3iv.tabletop.render import render_frames
 
     frames = render_frames(video.execution, video.times, video.length_s, seed=video.seed)
     write_video(path, frames, fps=FRAMES_PER_SECOND)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from p3iv.tabletop.acting import EMPTY, Act, Shot, along, arched, errand, ramp, turned
+from p3iv.tabletop.acting import EMPTY, Act, Kind, Shot, along, arched, errand, ramp, turned
 from p3iv.tabletop.art.brush import Point
-from p3iv.tabletop.gestures import Kind
 from p3iv.tabletop.stage import Grains, Layer, Overlay, Stream
 from p3iv.tabletop.tasks import Facts
 from p3iv.tabletop.things import PROP_LIPS, THINGS

@@ -10,16 +10,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from p3iv.tabletop.acting import Act, Shot
+from p3iv.tabletop.acting import GESTURES, Act, Shot
 from p3iv.tabletop.art.brush import Pixels, Point
-from p3iv.tabletop.gestures import GESTURES
 from p3iv.tabletop.look import FRAME, Look, make_look
 from p3iv.tabletop.motion import MOTIONS
-from p3iv.tabletop.script import FRAMES_PER_SECOND
 from p3iv.tabletop.stage import HEADROOM, Layer, Stage, Things
 from p3iv.tabletop.tasks import Facts
 from p3iv.tabletop.things import things_in
-from p3iv.tabletop.world import Execution
+from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution
 
 _NOISE = 4  # what the random generator is for, beside those of the script, the features and the look
 _NOISE_ROOM = 96  # pixels that the noise tile is larger than a frame

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from p3iv.tabletop.art.background import draw_room
 from p3iv.tabletop.art.brush import RGB, Brush, Pixels, Point, Sprite, mix, tint
 from p3iv.tabletop.art.clutter import CLUTTER
-from p3iv.tabletop.art.hand import ARM, HANDS
+from p3iv.tabletop.art.room import ARM, HANDS, draw_room
 from p3iv.tabletop.look import FRAME, Look, Place
 from p3iv.tabletop.tasks import Facts
 from p3iv.tabletop.things import PROPS, THINGS

@@ -18,22 +18,19 @@ import torch
 from torch import Tensor
 
 from p3iv.config import Config
-from p3iv.dataset import Dataset
+from p3iv.data.folder import Dataset
+from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
-from p3iv.interface import Batch, Learner
-from p3iv.locks import held, lock_of
-from p3iv.metrics import PlanScores, score_plans
-from p3iv.models import PlannerShape
-from p3iv.observations import PlanningData, load_planning_data
-from p3iv.training.builders import kind_of
-from p3iv.training.card import write_card
-from p3iv.training.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
-from p3iv.training.device import check_precision, choose_device, dtype_of
+from p3iv.files import held, lock_of
+from p3iv.metrics.plans import PlanScores, score_plans
+from p3iv.planners.base import Batch, Learner, PlannerShape
+from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
+from p3iv.planners.device import check_precision, choose_device, dtype_of
+from p3iv.planners.p3iv.learner import EVALUATION_BATCH
+from p3iv.planners.registry import kind_of
+from p3iv.plans.transitions import fit_transitions
 from p3iv.training.distributed import World, join_world
-from p3iv.training.learner import EVALUATION_BATCH
-from p3iv.training.run_folder import check_run, open_run
-from p3iv.training.tracking import MetricsTable
-from p3iv.transitions import fit_transitions
+from p3iv.training.run_folder import MetricsTable, check_run, open_run, write_card
 
 
 @dataclass(frozen=True)

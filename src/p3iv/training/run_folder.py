@@ -2,16 +2,106 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from p3iv.atomic import write_text
 from p3iv.config import Config
-from p3iv.dataset import Dataset, open_dataset
+from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.tensors import PlanningData
 from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
+from p3iv.files import write_text
+from p3iv.planners.checkpoint import Header
+from p3iv.planners.registry import kind_of
+
+
+def write_card(run: Path, header: Header, data: PlanningData) -> None:
+    """Write README.md into the run folder."""
+    config, progress = header.config, header.progress
+    best = progress.best
+    scores = (
+        f"success rate {100 * best.success_rate:.2f} %, mean accuracy {100 * best.mean_accuracy:.2f} %, "
+        f"mean IoU {100 * best.mean_iou:.2f} % over {best.num_windows} validation windows"
+        if best
+        else "no epoch finished"
+    )
+    notes = "".join(f"- {note}\n" for note in data.notes)
+    write_text(
+        run / "README.md",
+        f"""# {config.planner}, horizon {config.data.horizon}, on {header.data_label}
+
+Given what is seen at the start and at the goal, predicts the {header.shape.horizon} actions in between,
+out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, seed {config.seed}, see `config.yaml`).
+
+- data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
+  split `{config.data.split}`, split seed {config.data.split_seed}
+- windows: {config.data.window}, protocol {config.data.protocol}
+{notes}- {kind_of(config.planner).describe(config)}
+- trained for {progress.epoch} epochs, {progress.cpu_s:.0f} CPU seconds
+- best epoch {progress.best_epoch}: {scores}
+
+The checkpoint was chosen on validation windows; test windows were not looked at. `checkpoints/best` holds the planner,
+`checkpoints/last` what `p3iv train ... --resume` goes on from.
+""",
+    )
+
+
+class MetricsTable:
+    """`metrics.csv`, one row per epoch; a resumed run goes on after the last epoch that was saved."""
+
+    def __init__(self, run: Path, *, finished_epochs: int) -> None:
+        self._path = run / "metrics.csv"
+        self._rows = [row for row in _read_rows(self._path) if int(row["epoch"]) <= finished_epochs]
+        if self._rows or self._path.exists():
+            self._rewrite()
+        self._board = _open_board(run, finished_epochs)
+
+    def add(self, row: Mapping[str, float]) -> None:
+        """Append one epoch."""
+        is_new = not self._path.exists()
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
+            if is_new:
+                writer.writeheader()
+            writer.writerow(row)
+        if self._board is not None:
+            for name, value in row.items():
+                self._board.add_scalar(name, value, int(row["epoch"]))
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+    def _rewrite(self) -> None:
+        if not self._rows:
+            self._path.unlink()
+            return
+        lines = [",".join(self._rows[0]), *(",".join(row.values()) for row in self._rows)]
+        write_text(self._path, "\n".join(lines) + "\n")
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    whole = [row for row in rows if None not in row.values() and None not in row]  # a kill may cut the last row short
+    if not all((row.get("epoch") or "").isdigit() for row in whole):
+        raise TrainingError(f"{path} is damaged. Move it away, then --resume.")
+    return whole
+
+
+def _open_board(run: Path, finished_epochs: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # an optional dependency
+    except ImportError:
+        return None
+    return SummaryWriter(run / "tensorboard", purge_step=finished_epochs + 1)
 
 
 def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:

@@ -1,1 +1,1 @@
-"""Drawings of the tabletop world: one small function per object, tool and piece of clutter."""
+"""How the things of the tabletop are drawn."""

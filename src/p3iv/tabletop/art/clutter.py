@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from p3iv.tabletop.art.brush import BLACK, FLAT, WHITE, Brush, arc, mix, tint
-from p3iv.tabletop.art.shapes import STEEL, leaf, rounded, scatter, shifted, side, slab, vessel
+from p3iv.tabletop.art.brush import (
+    BLACK,
+    FLAT,
+    STEEL,
+    WHITE,
+    Brush,
+    arc,
+    leaf,
+    mix,
+    rounded,
+    scatter,
+    shifted,
+    side,
+    slab,
+    tint,
+    vessel,
+)
 
 
 def vase(b: Brush) -> None:

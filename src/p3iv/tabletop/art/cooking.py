@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-from p3iv.tabletop.art.bread import BUTTER, EGG, scrambled
-from p3iv.tabletop.art.brush import BLACK, FLAT, RGB, WHITE, Brush, arc, mix, tint
+from p3iv.tabletop.art.brush import (
+    BLACK,
+    FLAT,
+    RGB,
+    STEEL,
+    WHITE,
+    Brush,
+    arc,
+    mix,
+    rounded,
+    scatter,
+    shifted,
+    side,
+    slab,
+    tint,
+    vessel,
+)
 from p3iv.tabletop.art.drinks import MILK
-from p3iv.tabletop.art.produce import BERRY, FLESH, LETTUCE, MANGO, cucumber_slice, lettuce_leaf, tomato_slice
-from p3iv.tabletop.art.shapes import STEEL, rounded, scatter, shifted, side, slab, vessel
+from p3iv.tabletop.art.food import (
+    BERRY,
+    BUTTER,
+    EGG,
+    FLESH,
+    LETTUCE,
+    MANGO,
+    cucumber_slice,
+    lettuce_leaf,
+    scrambled,
+    tomato_slice,
+)
 
 Has = frozenset[str]
 

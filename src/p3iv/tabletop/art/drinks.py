@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from p3iv.tabletop.art.brush import BLACK, FLAT, RGB, WHITE, Brush, arc, mix, tint
-from p3iv.tabletop.art.shapes import WATER, clear, leaf, rounded, scatter, shifted, side, slab, vessel
+from p3iv.tabletop.art.brush import (
+    BLACK,
+    FLAT,
+    RGB,
+    WATER,
+    WHITE,
+    Brush,
+    arc,
+    clear,
+    leaf,
+    mix,
+    rounded,
+    scatter,
+    shifted,
+    side,
+    slab,
+    tint,
+    vessel,
+)
 
 TEA: RGB = (172, 92, 30)
 COFFEE: RGB = (58, 34, 22)

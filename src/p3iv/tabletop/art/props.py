@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from p3iv.tabletop.art.brush import BLACK, RGB, WHITE, Brush, arc, mix, tint
+from p3iv.tabletop.art.brush import (
+    BLACK,
+    CRUMB,
+    RGB,
+    SOIL,
+    STEEL,
+    WATER,
+    WHITE,
+    Brush,
+    arc,
+    bottle,
+    leaf,
+    mix,
+    rounded,
+    scatter,
+    shifted,
+    tint,
+    vessel,
+)
 from p3iv.tabletop.art.drinks import JUICE, lemon_slice
-from p3iv.tabletop.art.produce import LETTUCE, cucumber_slice, lettuce_leaf, tomato_slice
-from p3iv.tabletop.art.shapes import CRUMB, SOIL, STEEL, WATER, bottle, leaf, rounded, scatter, shifted, vessel
+from p3iv.tabletop.art.food import LETTUCE, cucumber_slice, lettuce_leaf, tomato_slice
 
 Has = frozenset[str]
 

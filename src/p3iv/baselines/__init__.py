@@ -1,5 +1,0 @@
-"""Planners to compare with."""
-
-from p3iv.baselines.retrieval import nearest_plans
-
-__all__ = ["nearest_plans"]

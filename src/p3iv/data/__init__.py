@@ -1,0 +1,1 @@
+"""The dataset folder: windows, splits and tensors; importing, simulating, checking."""

@@ -1,0 +1,235 @@
+"""Opening a dataset folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
+from p3iv.errors import DatasetError
+from p3iv.features.language import LanguageTable, read_language
+from p3iv.features.store import FeatureStore
+from p3iv.files import is_leftover, write_text
+from p3iv.readers.folder import read_folder
+from p3iv.types import Action, Split, Video, Vocabulary, listed
+
+
+def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
+    """Only a dataset folder is replaced, only when asked, and never one that holds a source of what replaces it."""
+    destination = _resolved(folder)
+    if destination.exists() and not destination.is_dir():
+        raise DatasetError(f"{folder} is a file; name a folder.")
+    if Path.cwd().is_relative_to(destination):
+        raise DatasetError(f"{folder} is the folder you are in, or above it. Name a folder inside it, such as dataset.")
+    for source in sources:
+        if _resolved(source).is_relative_to(destination):
+            raise DatasetError(
+                f"{source} is in {folder}, which would be replaced, --overwrite or not. Name another folder."
+            )
+    if not destination.is_dir() or not any(destination.iterdir()):
+        return
+    if not (destination / "steps.csv").is_file():
+        raise DatasetError(
+            f"{folder} is not empty and has no steps.csv, so it is no dataset folder and is never replaced, "
+            f"--overwrite or not. Name another folder, or empty this one yourself."
+        )
+    if not overwrite:
+        raise DatasetError(f"{folder} exists and is not empty. Name another folder, or pass --overwrite to replace it.")
+
+
+def _resolved(path: Path) -> Path:
+    """The path without links, so that two names of one place are seen to be one."""
+    try:
+        return path.resolve()
+    except RuntimeError as error:  # Python below 3.13, on a link that leads to itself
+        raise DatasetError(f"{path} is a link that leads to itself; name another folder.") from error
+
+
+CARD_FILE = "dataset.yaml"
+
+MADE_TABLETOP = "p3iv data make tabletop"  # how the source of a tabletop begins, whatever its name becomes
+
+MOST_FEATURES_PER_SECOND = 1000
+
+ALLOWED: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "source": (str,),
+    "encoder": (str, type(None)),
+    "text_encoder": (str, type(None)),
+    "features_per_second": (int, float),
+    "simulated": (bool,),
+    "feature_fingerprint": (str, type(None)),
+}
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """What `dataset.yaml` says."""
+
+    name: str
+    source: str = "unknown"
+    encoder: str | None = None  # of the features; None where there are none
+    text_encoder: str | None = None
+    features_per_second: float = 1.0
+    simulated: bool = False  # stand-in features: figures on them speak about code, not about the world
+    feature_fingerprint: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name to print beside any figure, with what its numbers are."""
+        encoder = f"{self.encoder} features" if self.encoder else "no features"
+        is_renamed = self.source.startswith(MADE_TABLETOP) and "tabletop" not in self.name.casefold()
+        return f"{self.name} ({'tabletop, ' if is_renamed else ''}{'SIMULATED ' if self.simulated else ''}{encoder})"
+
+    def write(self, folder: Path) -> None:
+        write_text(folder / CARD_FILE, yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True))
+
+
+def read_card(folder: Path) -> DatasetCard:
+    """Read `dataset.yaml`; a folder without one is named after itself."""
+    path = folder / CARD_FILE
+    if not os.path.lexists(path):
+        return DatasetCard(name=Path(os.path.realpath(folder)).name)
+    content = _read_mapping(path)
+    if not isinstance(content.get("name"), str):
+        raise DatasetError(f"{path} must be a mapping with at least `name: TEXT`.")
+    known = {field.name: content[field.name] for field in fields(DatasetCard) if field.name in content}
+    for key, value in known.items():
+        _check_value(path, key, value)
+    return DatasetCard(**known)
+
+
+def unknown_keys(folder: Path) -> list[str]:
+    """The keys of `dataset.yaml` that mean nothing, such as a misspelt one."""
+    path = folder / CARD_FILE
+    return [str(key) for key in _read_mapping(path) if key not in ALLOWED] if os.path.lexists(path) else []
+
+
+def _read_mapping(path: Path) -> dict[Any, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, OSError, ValueError, OverflowError, RecursionError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else " ".join(str(error).split())) or type(error)
+        raise DatasetError(f"{path} is not YAML that can be read: {reason}") from error
+    if not isinstance(content, dict):
+        raise DatasetError(f"{path} must be a mapping with at least `name: TEXT`.")
+    return content
+
+
+def _check_value(path: Path, key: str, value: object) -> None:
+    is_bool = isinstance(value, bool) and bool not in ALLOWED[key]  # Python counts True among the integers
+    if is_bool or not isinstance(value, ALLOWED[key]):
+        expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in ALLOWED[key])
+        raise DatasetError(f"{path}: {key} is {value!r}, but must be {expected}.")
+    if key == "features_per_second" and not 0 < value <= MOST_FEATURES_PER_SECOND:  # type: ignore[operator]
+        raise DatasetError(
+            f"{path}: {key} is {str(value)[:20]}, but must be above 0 and at most {MOST_FEATURES_PER_SECOND}."
+        )
+
+
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")  # of the files in videos/
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """An opened dataset folder."""
+
+    folder: Path
+    card: DatasetCard
+    videos: tuple[Video, ...]
+    vocabulary: Vocabulary
+    split: Split | None
+    language: np.ndarray | None  # (A, F_l), a row per action of the vocabulary
+
+    @cached_property
+    def features(self) -> FeatureStore | None:
+        """The packed features, mapped into memory, or None where the folder has none; a broken link is an error."""
+        return FeatureStore.open(self.folder / "features") if os.path.lexists(self.folder / "features") else None
+
+    @property
+    def has_truth(self) -> bool:
+        return os.path.lexists(self.folder / TRUTH_FILE)
+
+    def read_truth(self) -> Iterator[TrueWindow]:
+        """The lines of `truth.jsonl`; none where there is no such file."""
+        if not self.has_truth:
+            return
+        path, reader = self.folder / TRUTH_FILE, TruthReader(self.videos, self.vocabulary)
+        try:
+            with path.open("rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    yield _read_line(f"{path}:{number}", line, reader)
+        except OSError as error:
+            raise DatasetError(f"{path} cannot be read ({error.strerror}).") from error
+
+
+def open_dataset(folder: Path) -> Dataset:
+    """Open a dataset folder; anything in it that cannot be used is an error that says how to see all of it."""
+    refuse_leftover(folder)
+    return open_unfinished(folder)
+
+
+def refuse_leftover(folder: Path) -> None:
+    """A killed import or make leaves an unfinished folder under a name of its own, which is no dataset."""
+    if is_leftover(folder):
+        raise DatasetError(
+            f"{folder} is what an interrupted run left behind, not a dataset. Unless that run is still under way, "
+            f"delete it; then run the same command again."
+        )
+
+
+def open_unfinished(folder: Path) -> Dataset:
+    """Open a folder that is still being written, under whatever name."""
+    annotations = read_folder(folder)
+    if annotations.problems:
+        raise DatasetError(
+            f"{folder} has {len(annotations.problems)} rows that cannot be used, the first: {annotations.problems[0]}. "
+            f"See all with `p3iv data check {folder}`, or make a clean folder with `p3iv data import folder`."
+        )
+    language = read_language(folder / "language.npz") if os.path.lexists(folder / "language.npz") else None
+    vocabulary = annotations.vocabulary
+    if language is not None:
+        _require_one_row_each(language, vocabulary, folder)
+        vocabulary = extend_vocabulary(vocabulary, language)
+    return Dataset(
+        folder=folder,
+        card=read_card(folder),
+        videos=annotations.videos,
+        vocabulary=vocabulary,
+        split=annotations.split,
+        language=None if language is None else language.embedding,
+    )
+
+
+def extend_vocabulary(seen: Vocabulary, language: LanguageTable) -> Vocabulary:
+    """The rows of language.npz with their ids and the texts that steps.csv gives, then the steps that have no row."""
+    text_of = {action.name: action.text for action in seen.actions}
+    ids = language.ids or (None,) * len(language.names)
+    rows = [Action(name, text_of.get(name, name), id_) for name, id_ in zip(language.names, ids, strict=True)]
+    known = set(language.names)
+    return Vocabulary((*rows, *(action for action in seen.actions if action.name not in known)))
+
+
+def _require_one_row_each(language: LanguageTable, seen: Vocabulary, folder: Path) -> None:
+    known = set(language.names)
+    again = f"Import the folder again with `p3iv data import folder {folder} NEW --language FILE`."
+    if len(known) < len(language.names):
+        raise DatasetError(f"{folder / 'language.npz'} has two rows for one step. {again}")
+    if missing := [name for name in seen.names if name not in known]:
+        raise DatasetError(
+            f"{folder / 'language.npz'} has no embedding for {len(missing)} steps: {listed(missing)}. {again}"
+        )
+
+
+def _read_line(where: str, line: bytes, reader: TruthReader) -> TrueWindow:
+    try:
+        return reader.read(line)
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error

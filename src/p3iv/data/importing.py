@@ -1,0 +1,313 @@
+"""The import itself: read, check, pack, and move the finished folder into place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from p3iv.data.folder import VIDEO_SUFFIXES, Dataset, DatasetCard, open_unfinished, read_card, refuse_to_overwrite
+from p3iv.data.truth import TRUTH_FILE, TruthReader
+from p3iv.data.windows import check_no_leak, restrict_split
+from p3iv.errors import ConfigError, SourceError, SplitError
+from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
+from p3iv.features.pack import copy_store, import_features
+from p3iv.features.store import FeatureStore, PackedFeatures
+from p3iv.files import whole_file, whole_folder
+from p3iv.readers.coin import read_coin
+from p3iv.readers.crosstask import read_crosstask
+from p3iv.readers.folder import read_folder, read_split, read_video_column, write_split
+from p3iv.readers.niv import read_niv
+from p3iv.readers.steps_csv import write_steps
+from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, listed
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """What to import and from where; the optional parts of a `folder` source are taken from it unless named here."""
+
+    kind: str  # crosstask | coin | niv | folder
+    source: Path
+    destination: Path
+    features: Path | None = None
+    language: Path | None = None
+    rename: Path | None = None
+    split: Path | None = None
+    videos: Path | None = None
+    encoder: str | None = None  # who made the features, for the record
+    text_encoder: str | None = None
+    dtype: str | None = None
+    simulated: bool = False  # the features are stand-ins, made elsewhere
+    keep_tasks_apart: bool = False  # CrossTask only: 133 task-steps rather than 105 texts
+    strict: bool = False
+    overwrite: bool = False
+
+    @property
+    def sources(self) -> list[Path]:
+        """Everything that is read."""
+        paths = (self.source, self.features, self.language, self.rename, self.split, self.videos)
+        return [path for path in paths if path is not None]
+
+    def with_parts_of_folder(self) -> ImportRequest:
+        """A `folder` source brings its own language, features and videos where no other are named."""
+        if self.kind != "folder":
+            return self
+        own = {"language": "language.npz", "features": "features", "videos": "videos"}
+        found = {
+            option: self.source / name
+            for option, name in own.items()
+            if getattr(self, option) is None and os.path.lexists(self.source / name)
+        }
+        return replace(self, **found)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did, down to the last row it could not use."""
+
+    folder: Path
+    num_videos: int
+    num_steps: int
+    num_actions: int
+    num_tasks: int
+    features: PackedFeatures | None
+    problems: tuple[Problem, ...] = field(default=())
+    notes: tuple[str, ...] = ()  # worth knowing; nothing that was asked for is missing for them
+
+
+def card_of(request: ImportRequest, annotations: Annotations, packed: PackedFeatures | None) -> DatasetCard:
+    """The source's own card as far as its parts were taken, and what the options say."""
+    card = DatasetCard(name=annotations.name, source=f"{request.kind} from {request.source.name}")
+    if request.kind == "folder" and os.path.lexists(request.source / "dataset.yaml"):
+        card = read_card(request.source)
+    card = replace(card, text_encoder=_text_encoder(request, card))
+    if request.features is None or packed is None:
+        return replace(card, encoder=None, simulated=False, feature_fingerprint=None)
+    origins = _cards_beside(request.features)
+    origin = origins[0] if origins else replace(card, encoder=None)
+    return replace(
+        card,
+        encoder=request.encoder or origin.encoder or "imported",
+        simulated=request.simulated or any(beside.simulated for beside in origins),
+        features_per_second=origin.features_per_second,
+        feature_fingerprint=packed.fingerprint,
+    )
+
+
+def _text_encoder(request: ImportRequest, card: DatasetCard) -> str | None:
+    if request.language is None:
+        return None
+    own = request.source / "language.npz"
+    is_own = request.kind == "folder" and own.exists() and request.language.samefile(own)
+    return request.text_encoder or (card.text_encoder if is_own else None) or request.language.name
+
+
+def _cards_beside(features: Path) -> list[DatasetCard]:
+    """The cards of the dataset folders that features are part of: as they are named, and where links lead to."""
+    if features.name != "features" and not FeatureStore.is_at(features):
+        return []  # a folder of raw files beside somebody's dataset.yaml need not be part of that dataset
+    folders = dict.fromkeys((features.resolve().parent, features.absolute().parent))
+    return [read_card(folder) for folder in folders if os.path.lexists(folder / "dataset.yaml")]
+
+
+def write_language_of(request: ImportRequest, annotations: Annotations, folder: Path) -> Annotations:
+    """Write language.npz where one is given; its rows are then the vocabulary."""
+    if request.language is None:
+        if request.rename is not None:
+            raise SourceError("--rename maps names of a language file; pass --language FILE with it.")
+        return annotations
+    rename = read_rename(request.rename) if request.rename else {}
+    table = read_language(request.language)
+    matched = match_language(_with_own_ids(request, annotations.vocabulary, table), table, rename)
+    ids = [action.id for action in matched.vocabulary.actions if action.id is not None]
+    complete = ids if len(ids) == len(matched.vocabulary) else None
+    write_language(folder / "language.npz", matched.vocabulary.names, matched.embedding, complete)
+    return replace(annotations, vocabulary=matched.vocabulary)
+
+
+def _with_own_ids(request: ImportRequest, vocabulary: Vocabulary, table: LanguageTable) -> Vocabulary:
+    """The actions with their numbers in the release, which steps.csv has no place for and language.npz keeps.
+
+    An id that `table` gives to a step of another name is left away: the two then count differently.
+    """
+    own = request.source / "language.npz"
+    if request.kind != "folder" or not own.is_file():
+        return vocabulary
+    mine, name_of = read_language(own), dict(zip(table.ids or (), table.names, strict=False))
+    times = Counter(mine.names)
+    id_of = {name: id_ for name, id_ in zip(mine.names, mine.ids or (), strict=False) if times[name] == 1}
+    actions = []
+    for action in vocabulary.actions:
+        id_ = id_of.get(action.name)
+        agreed = id_ is not None and name_of.get(id_, action.name) in (action.name, action.text)
+        actions.append(replace(action, id=id_ if agreed else None))
+    return Vocabulary(tuple(actions))
+
+
+def write_split_of(request: ImportRequest, annotations: Annotations, folder: Path) -> list[Problem]:
+    """Write split.json; a release whose own split cannot be used comes in without it, a split asked for must fit."""
+    split = read_split(request.split) if request.split else annotations.split
+    if split is None:
+        return []
+    where = (request.split or request.source).name
+    try:
+        notes = _write_fitting(split, annotations, folder)
+    except SplitError as error:
+        if request.split:
+            raise
+        return [Problem(where, str(error).removesuffix("."), "split left out")]
+    return [Problem(where, note, "split written without them") for note in notes]
+
+
+def _write_fitting(split: Split, annotations: Annotations, folder: Path) -> tuple[str, ...]:
+    check_no_leak(split)
+    split, notes = restrict_split(split, (video.id for video in annotations.videos))
+    write_split(folder / "split.json", split)
+    return notes
+
+
+def pack_features(
+    request: ImportRequest, annotations: Annotations, folder: Path, progress: Progress | None
+) -> PackedFeatures | None:
+    """Write features/ where features are given, as files or as a packed store."""
+    if request.features is None:
+        return None
+    pack = copy_store if FeatureStore.is_at(request.features) else import_features
+    return pack(request.features, annotations.videos, folder / "features", dtype=request.dtype, progress=progress)
+
+
+def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -> list[Problem]:
+    """Bring the video files in under their ids, by hard link where the file system allows, else by copy."""
+    if request.videos is None:
+        return []
+    if not request.videos.is_dir():
+        raise SourceError(f"--videos {request.videos} is not a folder.")
+    files = [path for path in sorted(request.videos.iterdir()) if path.is_file()]
+    at_hand = {path.stem: path for path in files if path.suffix.lower() in VIDEO_SUFFIXES}
+    (folder / "videos").mkdir()
+    problems = []
+    for video in videos:
+        names = (video.id, *video.aliases, f"{video.task}_{video.id}")
+        found = next((at_hand[name] for name in names if name in at_hand), None)
+        if Path(video.id).name != video.id:
+            problems.append(Problem(str(request.videos), f"{video.id!r} is no file name", "steps kept, video left out"))
+        elif found is None:
+            expected = f"no file {video.id}{{{','.join(VIDEO_SUFFIXES[:3])},...}}"
+            problems.append(Problem(str(request.videos), expected, "steps kept, video missing"))
+        else:
+            _link_or_copy(found, folder / "videos" / f"{video.id}{found.suffix.lower()}")
+    return problems
+
+
+def _link_or_copy(source: Path, destination: Path) -> None:
+    try:
+        os.link(source.resolve(), destination)
+    except OSError:
+        shutil.copyfile(source, destination)
+
+
+def copy_truth(request: ImportRequest, dataset: Dataset) -> list[Problem]:
+    """Bring in the lines of a folder's truth.jsonl that are about the videos as they came in."""
+    source = request.source / TRUTH_FILE
+    if request.kind != "folder" or not os.path.lexists(source):
+        return []
+    if not source.is_file():
+        raise SourceError(f"{source} is a folder or a broken link. Delete it, or put the file there.")
+    whole = _whole_videos(request.source, dataset.videos)
+    reader = TruthReader(dataset.videos, dataset.vocabulary)
+    left_out: Counter[str] = Counter()
+    with whole_file(dataset.folder / TRUTH_FILE) as beside, beside.open("wb") as kept, source.open("rb") as lines:
+        for line in lines:
+            if _fits(line, reader, whole):
+                kept.write(line)
+            else:
+                left_out[reader.video_of(line)] += 1
+    if not left_out:
+        return []
+    what = f"{counted(left_out.total(), 'line')} not about these steps, of {listed(sorted(left_out))}"
+    return [Problem(TRUTH_FILE, what, "lines left out")]
+
+
+def _fits(line: bytes, reader: TruthReader, whole: set[str]) -> bool:
+    try:
+        return reader.read(line).video in whole
+    except ValueError:
+        return False
+
+
+def _whole_videos(source: Path, videos: Sequence[Video]) -> set[str]:
+    """The videos of which every row was used: without a row, the numbers of the steps after it speak of others.
+
+    Where a row's video cannot be told, that may be any of them, so none counts as whole.
+    """
+    rows = Counter(read_video_column(source))
+    return set() if None in rows else {video.id for video in videos if rows[video.id] == len(video.steps)}
+
+
+READERS: dict[str, Callable[[Path], Annotations]] = {
+    "crosstask": read_crosstask,
+    "coin": read_coin,
+    "niv": read_niv,
+    "folder": read_folder,
+}
+
+
+def import_dataset(request: ImportRequest, *, progress: Progress | None = None) -> ImportReport:
+    """Write the dataset folder, or nothing; `strict` refuses with the list of problems where there are any."""
+    request = request.with_parts_of_folder()
+    refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
+    annotations = _read(request)
+    with whole_folder(request.destination.resolve()) as folder:  # a link keeps leading where it leads
+        return _build(request, annotations, folder, progress)
+
+
+def _build(request: ImportRequest, annotations: Annotations, folder: Path, progress: Progress | None) -> ImportReport:
+    """All files in `folder`; dataset.yaml comes last, so that a folder without it is known to be unfinished."""
+    problems = list(annotations.problems)
+    annotations = write_language_of(request, annotations, folder)
+    problems += write_split_of(request, annotations, folder)
+    packed = pack_features(request, annotations, folder, progress)
+    problems += packed.problems if packed else ()
+    problems += link_videos(request, annotations.videos, folder)
+    write_steps(folder / "steps.csv", annotations)
+    problems += copy_truth(request, open_unfinished(folder))
+    if request.strict and problems:
+        raise SourceError(_strict_message(problems))
+    card_of(request, annotations, packed).write(folder)
+    return _report(request, annotations, packed, problems)
+
+
+def _report(
+    request: ImportRequest, annotations: Annotations, packed: PackedFeatures | None, problems: Sequence[Problem]
+) -> ImportReport:
+    return ImportReport(
+        folder=request.destination,
+        num_videos=len(annotations.videos),
+        num_steps=sum(len(video.steps) for video in annotations.videos),
+        num_actions=len(annotations.vocabulary),
+        num_tasks=len({video.task for video in annotations.videos}),
+        features=packed,
+        problems=tuple(problems),
+        notes=packed.notes if packed else (),
+    )
+
+
+def _read(request: ImportRequest) -> Annotations:
+    if request.keep_tasks_apart:
+        if request.kind != "crosstask":
+            raise ConfigError(
+                f"--keep-tasks-apart is for CrossTask, not for {request.kind}: its steps have names of their own."
+            )
+        return read_crosstask(request.source, keep_tasks_apart=True)
+    return READERS[request.kind](request.source)
+
+
+def _strict_message(problems: Sequence[Problem]) -> str:
+    lines = "\n".join(f"  {problem}" for problem in problems[:20])
+    more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
+    return f"--strict: {counted(len(problems), 'problem')}, so nothing was written.\n{lines}{more}"

@@ -1,0 +1,149 @@
+"""What is in a dataset: videos, steps, and the windows of every horizon."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from p3iv.config import CurationSettings
+from p3iv.data.folder import Dataset
+from p3iv.data.windows import TooFewVideosError, choose_split, curate, cut_windows
+from p3iv.types import SIDES, Window
+
+HORIZONS = (3, 4, 5, 6)
+
+
+@dataclass(frozen=True)
+class HorizonStats:
+    """The windows of one horizon."""
+
+    num_actions: int  # that are predicted: T, or T - 1 under protocol 2
+    windows: int
+    by_side: dict[str, int]  # empty where there are too few videos for a split
+    repeated_action_share: float  # of the windows, those in which some action occurs twice
+    plans_per_pair: float  # unique plans that share first and last action: mean over distinct pairs
+    plans_per_window: float  # the same, mean over windows
+
+
+@dataclass(frozen=True)
+class DatasetStats:
+    """What is in a dataset."""
+
+    name: str
+    label: str
+    videos: int
+    tasks: int
+    actions: int
+    actions_seen: int
+    steps: int
+    steps_per_video: dict[str, float]  # mean, min, max
+    repeated_next_share: float  # of the steps that follow another, those that repeat it
+    untimed: dict[int, int]  # videos whose steps have no times, by the number of their steps: one window each
+    split: str
+    videos_by_side: dict[str, int]  # empty where no video belongs to one side alone
+    features: dict[str, object] | None
+    windows: dict[int, int]  # per horizon
+    horizons: dict[int, HorizonStats]
+    notes: tuple[str, ...]
+
+
+def describe_dataset(
+    dataset: Dataset, settings: CurationSettings, *, horizons: Sequence[int] = HORIZONS
+) -> DatasetStats:
+    """Count what is there, per horizon and side of the split that the settings ask for."""
+    steps = [len(video.steps) for video in dataset.videos]
+    seen = {step.action for video in dataset.videos for step in video.steps}
+    by_horizon: dict[int, HorizonStats] = {}
+    videos_by_side, notes = _videos_by_side(dataset, settings)
+    for horizon in horizons:
+        by_horizon[horizon], more = _describe_horizon(dataset, replace(settings, horizon=horizon))
+        notes += [f"T={horizon}: {note}" for note in more]
+    return DatasetStats(
+        name=dataset.card.name,
+        label=dataset.card.label,
+        videos=len(dataset.videos),
+        tasks=len({video.task for video in dataset.videos}),
+        actions=len(dataset.vocabulary),
+        actions_seen=len(seen),
+        steps=sum(steps),
+        steps_per_video={"mean": fmean(steps), "min": min(steps), "max": max(steps)},
+        repeated_next_share=_repeated_next_share(dataset),
+        untimed=dict(sorted(Counter(len(video.steps) for video in dataset.videos if not video.is_timed).items())),
+        split=settings.split,
+        videos_by_side=videos_by_side,
+        features=_describe_features(dataset),
+        windows={horizon: stats.windows for horizon, stats in by_horizon.items()},
+        horizons=by_horizon,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _describe_horizon(dataset: Dataset, settings: CurationSettings) -> tuple[HorizonStats, list[str]]:
+    windows = cut_windows(dataset.videos, dataset.vocabulary, settings)
+    by_side, notes = _count_by_side(dataset, settings)
+    plans_of = _plans_by_pair(windows)
+    stats = HorizonStats(
+        num_actions=settings.num_actions,
+        windows=len(windows),
+        by_side=by_side,
+        repeated_action_share=_mean([len(set(w.action_ids)) < len(w.action_ids) for w in windows]),
+        plans_per_pair=_mean([len(plans) for plans in plans_of.values()]),
+        plans_per_window=_mean([len(plans_of[w.action_ids[0], w.action_ids[-1]]) for w in windows]),
+    )
+    if not windows:
+        notes.append(f"no window: the longest video has {max(len(video.steps) for video in dataset.videos)} steps")
+    return stats, notes
+
+
+def _count_by_side(dataset: Dataset, settings: CurationSettings) -> tuple[dict[str, int], list[str]]:
+    """The windows of each side; a dataset that is too small to be split still has windows to count."""
+    try:
+        sets = curate(dataset.videos, dataset.vocabulary, settings, release_split=dataset.split)
+    except TooFewVideosError:
+        return {}, []  # _videos_by_side says it, once for all horizons
+    return {side: len(sets.side(side)) for side in SIDES}, list(sets.notes)
+
+
+def _plans_by_pair(windows: Sequence[Window]) -> dict[tuple[int, int], set[tuple[int, ...]]]:
+    plans_of: dict[tuple[int, int], set[tuple[int, ...]]] = defaultdict(set)
+    for window in windows:
+        plans_of[window.action_ids[0], window.action_ids[-1]].add(window.action_ids)
+    return plans_of
+
+
+def _repeated_next_share(dataset: Dataset) -> float:
+    pairs = [
+        (a.action, b.action) for video in dataset.videos for a, b in zip(video.steps, video.steps[1:], strict=False)
+    ]
+    return _mean([a == b for a, b in pairs])
+
+
+def _videos_by_side(dataset: Dataset, settings: CurationSettings) -> tuple[dict[str, int], list[str]]:
+    if settings.split == "window":
+        return {}, []
+    try:
+        split, _ = choose_split([video.id for video in dataset.videos], settings, release_split=dataset.split)
+    except TooFewVideosError as error:
+        return {}, [f"not split: {error}"]
+    return {side: len(split.side(side)) for side in SIDES}, []
+
+
+def _describe_features(dataset: Dataset) -> dict[str, object] | None:
+    store = dataset.features
+    if store is None:
+        return None
+    return {
+        "encoder": dataset.card.encoder,
+        "simulated": dataset.card.simulated,
+        "videos": len(store.videos),
+        "rows": sum(store.num_rows(video) for video in store.videos),
+        "width": store.width,
+        "dtype": str(store.dtype),
+        "fingerprint": store.fingerprint,
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0

@@ -1,0 +1,268 @@
+"""Videos -> windows: which actions are predicted and which two moments are shown (supplement E)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from p3iv.config import SPLIT_KINDS, CurationSettings
+from p3iv.errors import SplitError
+from p3iv.readers.folder import read_split
+from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, listed
+
+TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
+
+VAL_SHARE = 0.20  # of the training videos
+
+
+class TooFewVideosError(SplitError):
+    """Not enough videos for train, val and test, however they are dealt out."""
+
+
+def draw_order(keys: Iterable[str], *, seed: int, purpose: str) -> list[str]:
+    """The keys in an order that depends on the seed and the purpose alone."""
+    return sorted(keys, key=lambda key: draw_number(key, seed=seed, purpose=purpose))
+
+
+def draw_number(key: str, *, seed: int, purpose: str) -> int:
+    """A number of 64 bits for a key, uniform over seeds."""
+    digest = hashlib.sha256(f"{seed}\0{purpose}\0{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def split_by_video(videos: Sequence[str], *, seed: int, protocol: int = 1) -> Split:
+    """70/30 by video (85/15 under protocol 2), then a fifth of the training videos for validation."""
+    if len(videos) < 3:
+        raise TooFewVideosError(
+            f"{counted(len(videos), 'video')}, but train, val and test need at least one each: 3 or more."
+        )
+    order = draw_order(videos, seed=seed, purpose="test")
+    num_test = _share(len(order), TEST_SHARE[protocol], leave=2)
+    return complete_split(Split(tuple(order[num_test:]), (), tuple(order[:num_test])), seed=seed)
+
+
+def complete_split(split: Split, *, seed: int) -> Split:
+    """Take a fifth of the training videos for validation where the split names none."""
+    if split.val:
+        return split
+    if len(split.train) < 2:
+        have = counted(len(split.train), "training video")
+        raise TooFewVideosError(f"{have}, but a validation fifth needs at least 2 to take from.")
+    order = draw_order(split.train, seed=seed, purpose="val")
+    num_val = _share(len(order), VAL_SHARE, leave=1)
+    return Split(tuple(sorted(order[num_val:])), tuple(sorted(order[:num_val])), tuple(sorted(split.test)))
+
+
+def check_no_leak(split: Split) -> None:
+    """Refuse a split in which one video stands on two sides."""
+    for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
+        shared = sorted(set(getattr(split, first)) & set(getattr(split, second)))
+        if shared:
+            raise SplitError(
+                f"{len(shared)} videos stand both in {first} and in {second} ({listed(shared)}). "
+                f"Every video belongs to one side; take them out of one, or split by video with --split video."
+            )
+
+
+def _share(total: int, share: float, *, leave: int) -> int:
+    """At least one and at most what leaves some over."""
+    return min(max(1, round(total * share)), total - leave)
+
+
+Sequences = tuple[tuple[int, ...], ...]
+
+_Stretch = tuple[str, list[int]]  # a video, and actions that follow one another in it
+
+
+@dataclass(frozen=True)
+class WindowSets:
+    """The windows of each side, and what a reader of any figure on them should know."""
+
+    train: tuple[Window, ...]
+    val: tuple[Window, ...]
+    test: tuple[Window, ...]
+    notes: tuple[str, ...] = ()
+    train_sequences: Sequences = ()  # the actions of whole training videos, also of those too short for a window
+    val_sequences: Sequences = ()
+    train_sequence_videos: tuple[str, ...] = ()  # the video of every training sequence
+
+    def side(self, name: Side) -> tuple[Window, ...]:
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
+
+
+def curate(
+    videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings, *, release_split: Split | None = None
+) -> WindowSets:
+    """Cut the windows and hand them to their sides; no split but the window split shares a video between sides."""
+    windows = cut_windows(videos, vocabulary, settings)
+    if settings.split == "window":
+        sets = _split_windows(windows, settings.split_seed, TEST_SHARE[settings.protocol])
+        covered, val_covered = _covered(sets.train), _covered(sets.val)
+        return replace(
+            sets,
+            train_sequences=_ids_of(covered),
+            val_sequences=_ids_of(val_covered),
+            train_sequence_videos=_videos_of(covered),
+        )
+    split, notes = choose_split([video.id for video in videos], settings, release_split=release_split)
+    sequences = _sequences(videos, vocabulary, split.train)
+    return WindowSets(
+        train=_of_videos(windows, split.train),
+        val=_of_videos(windows, split.val),
+        test=_of_videos(windows, split.test),
+        notes=notes,
+        train_sequences=_ids_of(sequences),
+        val_sequences=_ids_of(_sequences(videos, vocabulary, split.val)),
+        train_sequence_videos=_videos_of(sequences),
+    )
+
+
+def note_untimed(videos: Sequence[Video], settings: CurationSettings) -> Iterator[str]:
+    """Name the videos without times that are of no use at this horizon."""
+    length = settings.num_actions + (settings.window == "after-start")
+    unused = [video.id for video in videos if not video.is_timed and len(video.steps) != length]
+    if unused:
+        yield (
+            f"{counted(len(unused), 'video')} whose steps have no times cannot be used: such a list is one window, "
+            f"from the first moment to the last, at its own length, which is not {length}: {listed(unused)}"
+        )
+
+
+def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings) -> list[Window]:
+    """Every window of every video (protocol 1), or one per video drawn with the split seed (protocol 2)."""
+    cut = [
+        _windows_of(video, vocabulary, settings.num_actions, lead=settings.window == "after-start") for video in videos
+    ]
+    if settings.protocol == 2:
+        cut = [
+            [windows[draw_number(windows[0].video, seed=settings.split_seed, purpose="window") % len(windows)]]
+            for windows in cut
+            if windows
+        ]
+    return [window for windows in cut for window in windows]
+
+
+def choose_split(
+    videos: Sequence[str], settings: CurationSettings, *, release_split: Split | None
+) -> tuple[Split, tuple[str, ...]]:
+    """The split by video that the settings ask for, checked for leaks, and notes on what it leaves out."""
+    if settings.split == "video":
+        split = split_by_video(videos, seed=settings.split_seed, protocol=settings.protocol)
+    elif settings.split == "release":
+        if release_split is None:
+            raise SplitError("This dataset has no split.json of its own. Use --split video, or --split FILE.")
+        split = release_split
+    else:
+        split = _split_from_file(settings.split)
+    check_no_leak(split)
+    split, notes = restrict_split(split, videos)
+    split = complete_split(split, seed=settings.split_seed)
+    check_no_leak(split)
+    return split, notes
+
+
+def restrict_split(split: Split, videos: Iterable[str]) -> tuple[Split, tuple[str, ...]]:
+    """Keep the split's videos that exist; the notes name those that do not, and the videos on no side."""
+    known = set(videos)
+    named = {*split.train, *split.val, *split.test}
+    kept = Split(*(tuple(v for v in side if v in known) for side in (split.train, split.val, split.test)))
+    if not kept.train or not kept.test:
+        raise SplitError(_why_unusable(kept, named, known))
+    notes = []
+    if strangers := sorted(named - known):
+        notes.append(f"{len(strangers)} videos of the split are not in the dataset: {listed(strangers)}")
+    if unused := sorted(known - named):
+        notes.append(f"{len(unused)} videos stand on no side of the split and are not used: {listed(unused)}")
+    return kept, tuple(notes)
+
+
+def _why_unusable(kept: Split, named: set[str], known: set[str]) -> str:
+    """What the split leaves; where it names strangers, they beside the dataset's own, for ids that are spelt apart."""
+    what = (
+        f"The split leaves {counted(len(kept.train), 'training video')} and {counted(len(kept.test), 'test video')} "
+        f"of this dataset's {len(known)}, but each side needs at least one."
+    )
+    if strangers := sorted(named - known):
+        what += f" It names {listed(strangers)}, which the dataset does not have; that has {listed(sorted(known))}."
+    return what
+
+
+def _split_from_file(name: str) -> Split:
+    path = Path(name)
+    if not path.exists():
+        raise SplitError(f"split={name!r}: neither one of {', '.join(SPLIT_KINDS)} nor a file that exists.")
+    return read_split(path)
+
+
+def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead: bool) -> list[Window]:
+    """Slide over one video; with `lead`, the start is shown at one more action before those that are predicted.
+
+    Where only the order of the steps is known, the video shows the start and the goal of the whole list and nothing
+    else: it gives one window, at the horizon of its own length.
+    """
+    ids = [vocabulary.id_of[step.action] for step in video.steps]
+    shown_before = 1 if lead else 0
+    if not video.is_timed:
+        whole = Window(video.id, shown_before, tuple(ids[shown_before:]), start_s=0.0, goal_s=math.inf)
+        return [whole] if len(whole.action_ids) == num_actions else []
+    return [
+        Window(
+            video=video.id,
+            first_step=first,
+            action_ids=tuple(ids[first : first + num_actions]),
+            start_s=video.steps[first - shown_before].start_s,
+            goal_s=video.steps[first + num_actions - 1].end_s,
+        )
+        for first in range(shown_before, len(ids) - num_actions + 1)
+    ]
+
+
+def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> list[_Stretch]:
+    chosen = set(wanted)
+    return [(video.id, [vocabulary.id_of[s.action] for s in video.steps]) for video in videos if video.id in chosen]
+
+
+def _covered(windows: Sequence[Window]) -> list[_Stretch]:
+    """The stretches of videos that windows cover: what a split by window may know of a video."""
+    stretches: list[_Stretch] = []
+    video, end = "", 0  # of the last stretch
+    for window in sorted(windows, key=lambda w: (w.video, w.first_step)):
+        ids = list(window.action_ids)
+        if window.video == video and window.first_step < end:
+            stretches[-1][1].extend(ids[end - window.first_step :])
+        else:
+            stretches.append((window.video, ids))
+        video, end = window.video, window.first_step + len(ids)
+    return stretches
+
+
+def _ids_of(stretches: Sequence[_Stretch]) -> Sequences:
+    return tuple(tuple(ids) for _, ids in stretches)
+
+
+def _videos_of(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
+    return tuple(video for video, _ in stretches)
+
+
+def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window, ...]:
+    wanted = set(videos)
+    return tuple(window for window in windows if window.video in wanted)
+
+
+def _split_windows(windows: Sequence[Window], seed: int, test_share: float) -> WindowSets:
+    """The published CrossTask kind: windows, not videos, are dealt out, so test videos stand in train too."""
+    by_key = {f"{window.video}\0{window.first_step}": window for window in windows}
+    order = [by_key[key] for key in draw_order(by_key, seed=seed, purpose="window split")]
+    num_test = round(len(order) * test_share)
+    num_val = round((len(order) - num_test) * VAL_SHARE)
+    test, val, train = order[:num_test], order[num_test : num_test + num_val], order[num_test + num_val :]
+    tested = {window.video for window in test}
+    leaked = len(tested & {window.video for window in train})
+    note = (
+        f"split by window: {leaked} of {len(tested)} test videos also stand in train. "
+        f"Scores on this split are inflated; it exists to compare with published figures."
+    )
+    return WindowSets(tuple(train), tuple(val), tuple(test), (note,))

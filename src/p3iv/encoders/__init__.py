@@ -1,0 +1,1 @@
+"""Networks that turn pictures, clips and texts into features, one file each."""

@@ -1,0 +1,75 @@
+"""CLIP and its relatives, by their name on the hub or from a local folder, through transformers.
+
+Sizes and scaling are those of the model's own `preprocessor_config.json`; the picture is cut and resized here, so that
+neither torchvision nor Pillow takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from p3iv.encoders.base import EncoderOptions, fingerprint_of_state, load_pretrained
+from p3iv.errors import FeatureError
+from p3iv.features.pictures import Framing
+
+# OpenAI's, for models that do not say
+_MEAN: Final = (0.48145466, 0.4578275, 0.40821073)
+
+_STD: Final = (0.26862954, 0.26130258, 0.27577711)
+
+_BILINEAR: Final = 2  # Pillow's number for it, in `resample`
+
+
+class ClipEncoder:
+    """One picture from the middle of each second; texts in the same space."""
+
+    frames_per_second = 1
+    frames_per_clip = 1
+
+    def __init__(self, options: EncoderOptions) -> None:
+        if options.weights is None:
+            raise FeatureError(
+                "The encoder clip needs a model: --weights NAME with a name on the hub, such as "
+                "openai/clip-vit-base-patch32, or --weights FOLDER with a saved one."
+            )
+        source = options.weights
+        loaded = load_pretrained(source)
+        self.name = f"clip:{source}"
+        self._model, self._tokenizer, processing = loaded.model, loaded.tokenizer, loaded.pictures
+        if not hasattr(self._model, "get_image_features") or not hasattr(self._model, "get_text_features"):
+            raise FeatureError(f"clip model {source}: a {type(self._model).__name__}, which has no joint space")
+        size = int(self._model.config.vision_config.image_size)
+        self.framing = Framing(size, "bilinear" if processing.get("resample") == _BILINEAR else "bicubic")
+        self._mean = torch.tensor(processing.get("image_mean") or _MEAN)[:, None, None]
+        self._std = torch.tensor(processing.get("image_std") or _STD)[:, None, None]
+        self.width = int(self.encode(torch.zeros(1, 1, 3, size, size, dtype=torch.uint8)).shape[1])
+        self.fingerprint = fingerprint_of_state(self._model.state_dict())
+
+    @torch.inference_mode()
+    def encode(self, clips: Tensor) -> Tensor:
+        """(B, 1, 3, S, S) uint8 -> (B, F)."""
+        pixels = (clips[:, 0].to(torch.float32) / 255 - self._mean) / self._std
+        return _embedding(self._model.get_image_features(pixel_values=pixels))
+
+    @torch.inference_mode()
+    def encode_text(self, texts: Sequence[str]) -> Tensor:
+        """(N, F), in the space of the rows."""
+        if not texts:
+            return torch.empty(0, self.width)
+        most = int(self._model.config.text_config.max_position_embeddings)
+        # models that pad to a fixed length in training want the same here
+        tokens = self._tokenizer(
+            list(texts), padding="max_length", truncation=True, max_length=most, return_tensors="pt"
+        )
+        wanted = {name: tokens[name] for name in ("input_ids", "attention_mask") if name in tokens}
+        return _embedding(self._model.get_text_features(**wanted))
+
+
+def _embedding(output: Any) -> Tensor:
+    """The joint embedding; from version 5 on, transformers wraps it."""
+    embedding: Tensor = output if isinstance(output, Tensor) else output.pooler_output
+    return embedding

@@ -1,0 +1,1 @@
+"""The planners that the paper compares with, and simple lower bounds."""

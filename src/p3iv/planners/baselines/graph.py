@@ -1,0 +1,72 @@
+"""Graph: the best path of the transition matrix between the predicted first and last action.
+
+The procedural-knowledge-graph baseline of recent papers, without their networks. Left open there: what predicts the two
+ends, and how transitions are counted and smoothed. Settled: two linear classifiers (ridge regression from the
+standardised [start; goal] onto actions, closed form, penalty chosen on validation windows), and the transitions that
+P3IV is decoded with by default. `argmax` samples are the best path; `categorical` ones are drawn exactly from all paths
+between the two ends.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from p3iv.config import Config
+from p3iv.data.tensors import PlanningData
+from p3iv.planners.base import PlannerShape
+from p3iv.planners.baselines.base import Baseline, Prepared, Sampled, fit_classes, kind, with_intercept
+from p3iv.plans.chain import Chain
+from p3iv.plans.transitions import fit_transitions
+
+
+class Graph(Baseline):
+    """Two classifiers and a matrix."""
+
+    end_weights: Tensor  # (2, 2F + 1, A): of the first and of the last action
+    transitions: Tensor  # (A, A)
+
+    def __init__(self, shape: PlannerShape, config: Config) -> None:
+        super().__init__(shape, config)
+        self.register_buffer("end_weights", torch.zeros(2, 2 * shape.feature_width + 1, shape.num_actions))
+        self.register_buffer("transitions", torch.ones(shape.num_actions, shape.num_actions))
+
+    def fit(self, data: PlanningData) -> None:
+        super().fit(data)
+        train, val = (self._inputs(side.start, side.goal) for side in (data.train, data.val))
+        for row, position in enumerate((0, -1)):
+            ids, val_ids = (side.action_ids[:, position] for side in (data.train, data.val))
+            self.end_weights[row] = fit_classes((train, ids), (val, val_ids), self.shape.num_actions)
+        self.transitions.copy_(fit_transitions(data).row)
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
+        return self._paths(start, goal).best_paths()[0].to(start.device)
+
+    def prepare(self, start: Tensor, goal: Tensor) -> Prepared:
+        paths = self._paths(start, goal)
+        best, shares = paths.best_paths()[0], paths.marginals()
+
+        def draw(uniforms: Tensor) -> Sampled:
+            drawn = paths.draw(uniforms.cpu().double())[0]
+            return Sampled(best.expand(len(uniforms), -1), drawn, shares)
+
+        return Prepared(best[0], draw)
+
+    def predict_ends(self, start: Tensor, goal: Tensor) -> Tensor:
+        """The first and the last action: (B, 2)."""
+        return (with_intercept(self._inputs(start, goal)) @ self.end_weights).argmax(dim=-1).T
+
+    def _paths(self, start: Tensor, goal: Tensor) -> Chain:
+        """All plans between the predicted ends; for plans of one action, the predicted first alone."""
+        ends = functional.one_hot(self.predict_ends(start, goal), self.shape.num_actions).double()
+        emissions = torch.ones(len(start), self.shape.horizon, self.shape.num_actions, dtype=torch.float64)
+        emissions[:, -1] = ends[:, 1]
+        emissions[:, 0] = ends[:, 0]
+        return Chain.of(emissions, self.transitions)
+
+    def _inputs(self, start: Tensor, goal: Tensor) -> Tensor:
+        return self.standardise(torch.stack((start, goal), dim=1)).flatten(1)
+
+
+KIND = kind(Graph, about=__doc__)

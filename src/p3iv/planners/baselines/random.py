@@ -1,0 +1,49 @@
+"""Random (supplement F): actions drawn uniformly and independently from the vocabulary.
+
+Left open: which numbers. Settled: a pair's numbers are named by the run's seed and the pair itself, so that two pairs
+have different plans and one pair has the same plan wherever it is asked. Its samples are the numbers that all planners
+draw with, shifted (modulo 1) by numbers of the pair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from p3iv.planners.baselines.base import Baseline, Prepared, Sampled, kind
+
+
+class RandomPlanner(Baseline):
+    """Knows nothing but the vocabulary."""
+
+    def forward(self, start: Tensor, goal: Tensor) -> Tensor:  # noqa: ARG002 - it looks at neither
+        return start.new_zeros(len(start), self.shape.horizon, self.shape.num_actions)
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
+        pairs = [self._uniforms("plan", *pair) for pair in zip(start, goal, strict=True)]
+        return self._actions(torch.stack(pairs)).to(start.device)
+
+    def prepare(self, start: Tensor, goal: Tensor) -> Prepared:
+        shift = self._uniforms("samples", start[0], goal[0])
+        shares = self(start, goal).softmax(dim=-1)
+
+        def draw(uniforms: Tensor) -> Sampled:
+            plans = self._actions((uniforms.cpu() + shift) % 1.0)
+            return Sampled(plans, plans, shares)
+
+        return Prepared(self.plan(start, goal)[0], draw)
+
+    def _uniforms(self, purpose: str, start: Tensor, goal: Tensor) -> Tensor:
+        """Numbers in [0, 1) named by the run's seed and a pair: (T,)."""
+        seen = torch.cat((start, goal)).float().cpu().numpy().tobytes()
+        digest = hashlib.sha256(f"{self.config.seed}/{purpose}/".encode() + seen).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        return torch.rand(self.shape.horizon, generator=generator)
+
+    def _actions(self, uniforms: Tensor) -> Tensor:
+        return (uniforms.double() * self.shape.num_actions).long()
+
+
+KIND = kind(RandomPlanner, about=__doc__)

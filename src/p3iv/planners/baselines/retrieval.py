@@ -1,0 +1,101 @@
+"""Retrieval (supplement F): the plan of the training window whose start and goal look most alike.
+
+Left open: which similarity, and what to do with equals. Settled: the cosine of [start; goal] as observed, not
+standardised, in float64; cosines that agree to nine decimals are equal, and equals go by their index. With
+`baseline.neighbours` above 1 the plans of so many neighbours are a distribution, and the most frequent of them is
+followed, the nearest among equals.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from p3iv.config import Config
+from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.planners.base import PlannerShape
+from p3iv.planners.baselines.base import Baseline, Prepared, Remembering, Sampled, kind
+
+_BLOCK = 1024  # windows compared at a time
+
+
+class Retrieval(Remembering, Baseline):
+    """Remembers every training window."""
+
+    known: Tensor  # (N_train, 2F)
+    known_plans: Tensor  # (N_train, T)
+
+    def __init__(self, shape: PlannerShape, config: Config) -> None:
+        super().__init__(shape, config)
+        nothing = torch.zeros(0, shape.horizon, dtype=torch.int64)
+        self.remember(known=torch.zeros(0, 2 * shape.feature_width), known_plans=nothing)
+        self._unit = self.known, self.known  # a table, and its rows in float64 and of length 1
+
+    def fit(self, data: PlanningData) -> None:
+        super().fit(data)
+        self.remember(known=_pair(data.train.start, data.train.goal), known_plans=data.train.action_ids)
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
+        return _most_frequent(self._neighbours(start, goal))
+
+    def prepare(self, start: Tensor, goal: Tensor) -> Prepared:
+        neighbours = self._neighbours(start, goal)  # (1, k, T)
+        shares = functional.one_hot(neighbours[0], self.shape.num_actions).double().mean(dim=0, keepdim=True)
+
+        def draw(uniforms: Tensor) -> Sampled:
+            plans = neighbours[0][(uniforms[:, 0].double() * neighbours.shape[1]).long()]
+            return Sampled(plans, plans, shares)
+
+        return Prepared(_most_frequent(neighbours)[0], draw)
+
+    def _neighbours(self, start: Tensor, goal: Tensor) -> Tensor:
+        """Plans of the nearest training windows, (B, k, T)."""
+        if self._unit[0] is not self.known:
+            self._unit = self.known, functional.normalize(self.known.double(), dim=1)
+        asked = functional.normalize(_pair(start, goal).double(), dim=1)
+        return self.known_plans[nearest_windows(self._unit[1], asked, self.config.baseline.neighbours)]
+
+
+def nearest_plans(train: WindowTensors, windows: WindowTensors, *, skip_own_video: bool = False) -> Tensor:
+    """Plans of the nearest training windows by the cosine of [start; goal], ties to the first: (N, T).
+
+    With `skip_own_video`, no window finds one of its own video: for windows that stand in train themselves.
+    """
+    known, asked = (functional.normalize(_pair(w.start, w.goal).double(), dim=1) for w in (train, windows))
+    if not skip_own_video:
+        return train.action_ids[nearest_windows(known, asked, 1)[:, 0]]
+    number_of = {video: number for number, video in enumerate(dict.fromkeys(w.video for w in train.windows))}
+    owner = torch.tensor([number_of[w.video] for w in train.windows])  # (N_train,)
+    asker = torch.tensor([number_of.get(w.video, -1) for w in windows.windows])
+    return train.action_ids[nearest_windows(known, asked, 1, owner=owner, asker=asker)[:, 0]]
+
+
+def nearest_windows(
+    known: Tensor, asked: Tensor, number: int, *, owner: Tensor | None = None, asker: Tensor | None = None
+) -> Tensor:
+    """Indices of the nearest rows, most alike first: unit rows (N_train, 2F) and (N, 2F) -> (N, k or N_train).
+
+    Where both are given, a row whose owner (N_train,) is the asker (N,) is never found.
+    """
+    found = []
+    for start in range(0, len(asked), _BLOCK):
+        cosine = (asked[start : start + _BLOCK] @ known.T).round(decimals=9)
+        if owner is not None and asker is not None:
+            cosine[asker[start : start + _BLOCK, None] == owner] = -torch.inf
+        first = cosine.argmax(dim=1, keepdim=True)
+        found.append(first if number == 1 else cosine.argsort(dim=1, descending=True, stable=True)[:, :number])
+    return torch.cat(found)
+
+
+def _most_frequent(neighbours: Tensor) -> Tensor:
+    """The most frequent plan of (B, k, T), the nearest among equals: (B, T)."""
+    same = (neighbours[:, :, None] == neighbours[:, None]).all(dim=-1).sum(dim=-1)  # (B, k): how often each occurs
+    return neighbours[torch.arange(len(neighbours)), same.argmax(dim=1)]
+
+
+def _pair(start: Tensor, goal: Tensor) -> Tensor:
+    return torch.cat((start, goal), dim=1)
+
+
+KIND = kind(Retrieval, about=__doc__, reads=("baseline.neighbours",))

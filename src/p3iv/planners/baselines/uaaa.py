@@ -1,0 +1,61 @@
+"""UAAA: Abu Farha and Gall, "Uncertainty-aware anticipation of activities", ICCV workshops 2019.
+
+A recurrent network names the next action as a distribution; drawing from it again and again gives many futures. There
+it goes on from observed actions and their lengths. Left open there: how a goal comes in, since anticipation has none,
+and what takes the place of observed actions. Settled: a GRU of the planner's width that sees [start; goal] encoded at
+every step, besides the action before; lengths are not modelled. Trained by cross-entropy with the true actions forced.
+Its samples are drawn from the softmax, at `baseline.temperature`; the plan that it follows takes the likeliest actions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from p3iv.config import Config
+from p3iv.data.tensors import PlanningData
+from p3iv.planners.base import Batch, PlannerShape, Sync, mlp
+from p3iv.planners.baselines.autoregressive import Autoregressive, Memory
+from p3iv.planners.baselines.base import Gradients, kind
+from p3iv.planners.p3iv.losses import action_loss
+
+
+class Uaaa(Autoregressive):
+    """One GRU, conditioned on start and goal."""
+
+    draws_samples = True
+
+    def __init__(self, shape: PlannerShape, config: Config) -> None:
+        super().__init__(shape, config)
+        width = config.model.width
+        self.encode_ends = mlp(2 * shape.feature_width, config.model.encoder_hidden, width)
+        self.drop = nn.Dropout(config.model.dropout)
+        self.embed_action = nn.Embedding(shape.num_actions, width)
+        self.first_token = nn.Parameter(torch.zeros(width))
+        self.cell = nn.GRUCell(2 * width, width)
+        self.action_head = mlp(width, config.model.head_hidden, shape.num_actions)
+
+    def begin(self, start: Tensor, goal: Tensor) -> Memory:
+        ends = self.drop(self.encode_ends(self.standardise(torch.stack((start, goal), dim=1)).flatten(1)))  # (B, D)
+        token = self.first_token.expand(len(start), -1)
+        return self.cell(torch.cat((token, ends), dim=1)), ends
+
+    def act(self, memory: Memory) -> Tensor:
+        logits: Tensor = self.action_head(self.drop(memory[0]))
+        return logits
+
+    def move(self, memory: Memory, action_ids: Tensor) -> Memory:
+        hidden, ends = memory
+        return self.cell(torch.cat((self.embed_action(action_ids), ends), dim=1), hidden), ends
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy of the true actions, each after the true ones before it."""
+        forced = self.force(batch.start, batch.goal, batch.action_ids)
+        return {"action": action_loss(forced.action_logits, batch.action_ids)}
+
+
+def _teach(planner: Uaaa, data: PlanningData, config: Config, sync: Sync) -> Gradients:  # noqa: ARG001
+    return Gradients(planner, config, sync, planner.losses)
+
+
+KIND = kind(Uaaa, _teach, about=__doc__, reads=("baseline.temperature",))

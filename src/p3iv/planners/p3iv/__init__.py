@@ -1,0 +1,1 @@
+"""P3IV, the planner of the paper."""

@@ -1,0 +1,172 @@
+"""K plans for every start and goal (section 3.5): one seed fixes one set of latents that all pairs share.
+
+Each pair is computed by itself and its latents in blocks of one fixed shape, so that neither the caller's batch nor K
+changes a product: the same seed gives a pair the same plans wherever it is asked, on the same device with as many
+threads. Fewer latents are a prefix of more, and so are the plans drawn from them one by one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from p3iv.planners.p3iv.decoder import Dropout
+from p3iv.planners.p3iv.network import P3IV
+from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, pick, seed_of
+
+
+class _Source(Protocol):
+    """Where the logits of a pair's K plans come from."""
+
+    def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
+        """Blocks (k, T, A) for one pair (F,), (F,); the last may be padded beyond K."""
+
+
+class PlanSampler:
+    """Draws plans from a planner."""
+
+    def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
+        self.planner, self.settings = planner, settings
+        self._device, self._dtype = planner.queries.device, planner.queries.dtype
+        shape = (settings.num_samples, planner.shape.horizon)
+        self._uniforms = blocks_of(torch.rand, *shape, seed=seed_of(settings, "categorical")).flatten(0, 1)
+        chain = blocks_of(torch.rand, *shape, seed=seed_of(settings, "chain"), dtype=torch.float64)
+        self._chain_uniforms = chain.flatten(0, 1)[: settings.num_samples]
+        self._source = _source_of(planner, settings)
+
+    @torch.inference_mode()
+    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+        """Draw for pairs of observations (N, F)."""
+        pairs = [self._draw_one(*pair) for pair in zip(start, goal, strict=True)]
+        marginals, argmax, categorical = (torch.stack(parts) for parts in zip(*pairs, strict=True))
+        return Draws(marginals, argmax, categorical, self._chain_uniforms)
+
+    def _draw_one(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        total, argmax, categorical = None, [], []
+        done, wanted = 0, self.settings.num_samples
+        for logits in self._source.logits(start.to(self._device, self._dtype), goal.to(self._device, self._dtype)):
+            probabilities = logits.softmax(dim=-1)
+            uniforms = self._uniforms[done : done + len(logits)].to(self._device, self._dtype)
+            argmax.append(logits.argmax(dim=-1))
+            categorical.append(pick(probabilities, uniforms))
+            summed = probabilities[: wanted - done].sum(dim=0).cpu().double()
+            total = summed if total is None else total + summed
+            done += len(logits)
+        if total is None:
+            raise AssertionError("a source yields at least one block")
+        shares = total / total.sum(dim=-1, keepdim=True)
+        return shares, torch.cat(argmax)[:wanted].cpu(), torch.cat(categorical)[:wanted].cpu()
+
+
+def _source_of(planner: P3IV, settings: SampleSettings) -> _Source:
+    if settings.input_noise:
+        return _InputNoise(planner, settings)
+    if settings.dropout:
+        return _InferenceDropout(planner, settings)
+    if planner.config.noise_width:
+        latents = blocks_of(
+            torch.randn, settings.num_samples, planner.config.noise_width, seed=seed_of(settings, "latents")
+        )
+        return _Latents(planner, latents)
+    return _OnePlan(planner, settings.num_samples)
+
+
+class _Latents:
+    """The network on blocks of latents; what pairs or latents share is computed once.
+
+    In the first block every token of a plan is its own part plus what the plan's latent adds. Of the keys' noise the
+    softmax sees nothing, because it is the same at every token, and of the values' noise the weights, which sum to 1,
+    leave all: so attention needs the tokens' keys and values only, and its output map acts on those before the latents.
+    """
+
+    def __init__(self, planner: P3IV, latents: Tensor) -> None:
+        self.planner = planner
+        first = planner.decoder.stack[0]
+        weight, width = first.self_projection.weight, planner.config.width
+        with torch.inference_mode():
+            latents = latents.to(planner.queries)
+            added = functional.linear(latents, planner.join.weight[:, width:])  # (blocks, S, D)
+            self.queries = self._heads(functional.linear(added, weight[:width]))
+            values = functional.linear(added, weight[2 * width :])
+            self.added = added + first.self_output(values)
+            self.memory = planner.decoder.keys_values()
+
+    def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
+        planner, blocks = self.planner, self.planner.decoder.stack
+        tokens = planner.tokens(start[None], goal[None])[0]  # (N, D)
+        outputs = [0] * (len(blocks) - 1) + [1]  # the last block skips the start token
+        query, key, value = blocks[0].self_projection(tokens).chunk(3, dim=-1)
+        query, key = self._heads(query)[outputs[0] :], self._heads(key)  # (N, H, d)
+        own = torch.einsum("nhd,mhd->nmh", query, key)
+        kept = tokens[outputs[0] :]
+        split = (planner.config.heads, -1)
+        output = blocks[0].self_output.weight.unflatten(1, split)
+        mixed = torch.einsum("mhd,ehd->mhe", value.unflatten(1, split), output).flatten(0, 1)  # (N H, D)
+        off = Dropout(0.0)
+        for queries, added in zip(self.queries, self.added, strict=True):
+            noise = torch.einsum("shd,mhd->smh", queries, key)
+            weights = (own + noise[:, None]).softmax(dim=2).flatten(2)  # (S, N', N H)
+            attended = torch.addmm(added.repeat_interleave(len(kept), 0), weights.flatten(0, 1), mixed)
+            hidden = attended.view(len(queries), len(kept), -1).add_(kept)
+            hidden = blocks[0].read_and_feed(hidden, self.memory[0], off)[None]
+            for block, memory, first_output in zip(blocks[1:], self.memory[1:], outputs[1:], strict=True):
+                hidden = block(hidden, block.self_projection(hidden), memory, off, first_output=first_output)
+            yield planner.action_head(hidden[0])
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., H, d), scaled so that a product of two has the scale of attention."""
+        heads = x.unflatten(-1, (self.planner.config.heads, -1))
+        scaled: Tensor = heads * heads.shape[-1] ** -0.25
+        return scaled
+
+
+class _OnePlan:
+    """A planner without noise: one plan, drawn K times."""
+
+    def __init__(self, planner: P3IV, num_samples: int) -> None:
+        self.planner, self.num_samples = planner, num_samples
+
+    def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
+        logits = self.planner(start[None], goal[None]).action_logits
+        for _ in range(-(-self.num_samples // BLOCK)):
+            yield logits.expand(BLOCK, -1, -1)
+
+
+class _InputNoise:
+    """Noise on the standardised observations of a planner at z = 0."""
+
+    def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
+        self.planner = planner
+        width = 2 * planner.shape.feature_width
+        noise = blocks_of(torch.randn, settings.num_samples, width, seed=seed_of(settings, "input"))
+        self.noise = (noise * settings.input_noise).to(planner.queries)
+
+    def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
+        for block in self.noise:
+            at_start, at_goal = (block * self.planner.feature_scale.repeat(2)).chunk(2, dim=1)
+            yield self.planner(start + at_start, goal + at_goal).action_logits
+
+
+class _InferenceDropout:
+    """Dropout left on in a planner at z = 0, the same masks for every pair."""
+
+    def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
+        self.planner = copy.deepcopy(planner)
+        self.planner.decoder.dropout = settings.dropout
+        self.planner.decoder.train()
+        self.num_blocks = -(-settings.num_samples // BLOCK)
+        self.seed = seed_of(settings, "dropout")
+
+    def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
+        tokens = self.planner.tokens(start[None], goal[None]).expand(BLOCK, -1, -1)
+        devices = [start.device] if start.device.type == "cuda" else []
+        for number in range(self.num_blocks):
+            with torch.random.fork_rng(devices):
+                torch.manual_seed((self.seed + number) % 2**63)
+                hidden = self.planner.decode(tokens, None)[:, 0]
+            yield self.planner.action_head(hidden)

@@ -1,0 +1,1 @@
+"""P3IV+, our planner beyond the paper."""

@@ -1,0 +1,263 @@
+"""The network of P3IV+: one score for every action at every position, from three paths, and the chain they feed.
+
+    e_t = gain_t * h_a(h_t) + scale_t * R_t           and at t = 1 and t = T also
+        + gain * <MLP(encoded start or goal), projected step descriptions>
+
+h_t are the hidden states of the paper's decoder without noise, R_t the scores of the linear path. The linear path is
+not trained with the rest, so that an encoder that learns its few examples by heart cannot destroy it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from p3iv.config import Config, PlusConfig
+from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.errors import ConfigError
+from p3iv.planners.base import PlannerShape, mlp
+from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.plus.ridge import PENALTIES, GroupedRidge, RidgeFit
+from p3iv.plans.chain import Chain
+from p3iv.plans.rescored import RescoredChain
+from p3iv.plans.transitions import fit_log_transitions
+
+NEIGHBOURS = (-1, 1, 2)  # horizons T - 1, T + 1 and T + 2
+
+
+@dataclass(frozen=True)
+class EndPairs:
+    """Pairs whose first and last actions are known; the training windows themselves come first."""
+
+    start: Tensor  # (n,) row of the training windows whose start is seen
+    goal: Tensor  # (n,) row of the training windows whose goal is seen
+    groups: Tensor  # (n,) number of the video
+    num_windows: int  # how many of them are the training windows
+
+
+def pair_ends(windows: WindowTensors, neighbours: tuple[int, ...] = NEIGHBOURS) -> EndPairs:
+    """The pairs of the windows and of neighbouring horizons; with no neighbours, the windows alone."""
+    row_of = {(w.video, w.first_step): row for row, w in enumerate(windows.windows)}
+    horizon = windows.action_ids.shape[1]
+    pairs = [(row, row) for row in range(len(windows))]
+    for shift in neighbours:
+        if horizon + shift >= 1:
+            pairs += [
+                (row, row_of[video, first + shift])
+                for (video, first), row in row_of.items()
+                if (video, first + shift) in row_of
+            ]
+    start, goal = torch.tensor(pairs).T
+    groups = video_numbers(windows)
+    return EndPairs(start, goal, groups[start], len(windows))
+
+
+def video_numbers(windows: WindowTensors) -> Tensor:
+    """The number of every window's video, in the order of their first windows: (N,)."""
+    number_of: dict[str, int] = {}
+    return torch.tensor([number_of.setdefault(w.video, len(number_of)) for w in windows.windows])
+
+
+class LinearPath(nn.Module):
+    """One linear classifier per position, fitted in closed form and not trained."""
+
+    mean: Tensor  # (2F,)
+    weights: Tensor  # (T, 2F, A)
+
+    def __init__(self, shape: PlannerShape) -> None:
+        super().__init__()
+        width = 2 * shape.feature_width
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("weights", torch.zeros(shape.horizon, width, shape.num_actions))
+
+    def forward(self, start: Tensor, goal: Tensor) -> Tensor:
+        """Scores of every action at every position: (B, F) twice -> (B, T, A)."""
+        return torch.einsum("bf,tfa->bta", self.inputs(start, goal), self.weights)
+
+    def inputs(self, start: Tensor, goal: Tensor) -> Tensor:
+        """What it regresses on: [start; goal] about its mean over the training windows, of length 1, (B, 2F)."""
+        return functional.normalize(torch.cat((start, goal), dim=1) - self.mean, dim=1)
+
+
+def fit_linear_path(path: LinearPath, data: PlanningData, config: PlusConfig) -> Tensor:
+    """Fit every position; returns the scores that training uses, (N, T, A): without a window's own video.
+
+    What is seen at the ends depends on where a window begins or ends and not on how long it is, so the first and the
+    last position also learn from pairs of neighbouring horizons. And a step looks much the same a second early or late,
+    so all positions learn from the windows as seen then, too.
+    """
+    train, num_actions = data.train, len(data.names)
+    horizon = train.action_ids.shape[1]
+    path.mean.copy_(torch.cat((train.start, train.goal), dim=1).double().mean(dim=0))
+    nearby = train.nearby if config.nearby and train.nearby is not None else ()
+    fits: dict[int, RidgeFit] = {}
+    for is_end in (True, False) if config.neighbours else (False,):
+        pairs = pair_ends(train) if is_end else pair_ends(train, ())
+        positions = [p for p in range(horizon) if not config.neighbours or (p in (0, horizon - 1)) == is_end]
+        if not positions:
+            continue
+        rows = [path.inputs(train.start[pairs.start], train.goal[pairs.goal])]
+        rows += [path.inputs(start, goal) for start, goal in nearby]
+        again = torch.arange(len(train)).repeat(len(nearby))  # the windows come first among the pairs
+        ridge = GroupedRidge(torch.cat(rows), torch.cat([pairs.groups, pairs.groups[again]]))
+        for position in positions:
+            ids = train.action_ids[pairs.start if position == 0 else pairs.goal, position]
+            fits[position] = ridge.choose(torch.cat([ids, ids[again]]), num_actions, judged=pairs.num_windows)
+    path.weights.copy_(torch.stack([fits[p].weights for p in range(horizon)]))
+    if not config.held_out:
+        seen: Tensor = path(train.start, train.goal)
+        return seen
+    return torch.stack([fits[p].held_out for p in range(horizon)], dim=1).float()
+
+
+_SMALLEST = 1e-3  # of the mean variance: what a feature's is taken to be at least
+
+
+class Effects(nn.Module):
+    """The effect of every action, fitted and not trained."""
+
+    units: Tensor  # (F,): of one unit of a feature
+    offset: Tensor  # (F,): what changes anyway
+    effects: Tensor  # (A, F)
+    overlap: Tensor  # (A, A): their inner products
+    weight: Tensor  # ()
+
+    def __init__(self, shape: PlannerShape) -> None:
+        super().__init__()
+        width, number = shape.feature_width, shape.num_actions
+        self.register_buffer("units", torch.zeros(width))
+        self.register_buffer("offset", torch.zeros(width))
+        self.register_buffer("effects", torch.zeros(number, width))
+        self.register_buffer("overlap", torch.zeros(number, number))
+        self.register_buffer("weight", torch.zeros(()))
+
+    def fit(self, train: WindowTensors) -> None:
+        """Fit to the training windows, with the penalty that explains most of videos left out."""
+        num_actions = len(self.effects)
+        scale = torch.cat((train.start, train.goal)).double().std(dim=0).clamp_min(1e-6)
+        changes = (train.goal.double() - train.start.double()) / scale  # (N, F)
+        counts = functional.one_hot(train.action_ids, num_actions).sum(dim=1).double()
+        ridge = GroupedRidge(functional.pad(counts, (0, 1), value=1.0), video_numbers(train))
+        fits = [ridge.fit(changes, penalty) for penalty in PENALTIES]
+        best = min(fits, key=lambda fit: float((changes - fit.held_out).square().sum()))
+        variance = (changes - best.held_out).square().mean(dim=0)
+        variance = (variance + _SMALLEST * variance.mean()).clamp_min(1e-12)
+        units = (variance * len(variance)).rsqrt()  # so that the squared distance is a mean over features
+        effects = best.weights[:-1] * units
+        self.units.copy_(units / scale)
+        self.offset.copy_(best.weights[-1] * units)
+        self.effects.copy_(effects)
+        self.overlap.copy_(effects @ effects.T)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name, none in self.named_buffers(recurse=False):
+            state_dict.setdefault(prefix + name, none)  # of a planner that was saved before there were effects
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def terms(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+        """What each action (B, A) and every two together (A, A) add to the fit of a plan, at weight 1: float64, CPU."""
+        change = (goal - start) * self.units - self.offset
+        return (2 * change @ self.effects.T).cpu().double(), self.overlap.cpu().double()
+
+    def rescore(self, chain: Chain, start: Tensor, goal: Tensor) -> Chain:
+        """Weigh the likeliest plans of a chain by how they fit; the chain itself where that does not count."""
+        weight = float(self.weight)
+        if not weight:
+            return chain
+        each, both = self.terms(start, goal)
+        return RescoredChain.over(chain, weight * each, weight * both)
+
+
+@dataclass(frozen=True)
+class PlusOutput:
+    """What the network says of a batch of start/goal pairs."""
+
+    emissions: Tensor  # (B, T, A)
+    states: Tensor | None  # (B, T, D), in the space of the projected step descriptions; None without the decoder
+    end_scores: Tensor | None  # (B, 2, A): of the first and the last action, by the end heads; None without them
+    descriptions: Tensor  # (A, D): the projected step descriptions
+
+
+class P3IVPlus(nn.Module):
+    """The paper's planner, a linear path, two end heads, and transitions."""
+
+    language: Tensor  # (A, F_l)
+    log_transitions: Tensor  # (A, A), of exponent 1
+    temperature: Tensor  # () of the emissions
+
+    def __init__(self, shape: PlannerShape, config: Config) -> None:
+        super().__init__()
+        if config.loss.supervision != "language":
+            raise ConfigError(
+                f"loss.supervision={config.loss.supervision}, but planner={config.planner} learns from step texts: "
+                f"leave it at language."
+            )
+        self.shape, self.config = shape, config
+        plus, width, positions = config.plus, config.model.width, torch.ones(shape.horizon, 1)
+        self.base = P3IV(shape, config.model)
+        self.linear = LinearPath(shape)
+        self.effects = Effects(shape)
+        self.scale = nn.Parameter(plus.scale * positions)
+        self.gain = nn.Parameter(plus.gain * positions)
+        self.log_beta = nn.Parameter(torch.zeros(()), requires_grad=plus.learned_beta)
+        self.end_gain = nn.Parameter(torch.full((2, 1), plus.gain))
+        self.end_heads = nn.ModuleList(mlp(width, config.model.head_hidden, width) for _ in range(2))
+        self.register_buffer("language", torch.zeros(shape.num_actions, shape.target_width))
+        self.register_buffer("log_transitions", torch.zeros(shape.num_actions, shape.num_actions))
+        self.register_buffer("temperature", torch.ones(()))
+        self.held_out: Tensor | None = None  # (N, T, A): linear scores of the training windows, for their training
+
+    def fit(self, data: PlanningData) -> None:
+        """Take from the training data what is known before the first step."""
+        plus = self.config.plus
+        self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
+        self.log_transitions.copy_(fit_log_transitions(data, plus.backoff))
+        if data.language is not None:
+            self.language.copy_(data.language)
+        elif plus.end_heads or self.config.loss.language:
+            raise ConfigError(
+                "plus.end_heads and loss.language need language.npz. Import it, or set them to false and 0."
+            )
+        if plus.linear:
+            self.held_out = fit_linear_path(self.linear, data, plus)
+        if plus.effects:
+            self.effects.fit(data.train)
+
+    def forward(self, start: Tensor, goal: Tensor, linear_scores: Tensor | None = None) -> PlusOutput:
+        """Score every action at every position; `linear_scores` (B, T, A) take the place of the linear path's own."""
+        plus, emissions = self.config.plus, start.new_zeros(())
+        states = ends = None
+        observed, descriptions = self.base.encode(start, goal), self.base.encode_target(self.language)
+        if plus.linear:
+            emissions = self.scale * (self.linear(start, goal) if linear_scores is None else linear_scores)
+        if plus.decoder:
+            hidden = self.base.decode(self.base.tokens_of(observed), None)[:, 0]  # (B, T, D)
+            emissions = emissions + self.gain * self.base.action_head(hidden)
+            states = self.base.state_head(hidden)
+        if plus.end_heads:
+            ends = self._score_ends(observed, descriptions)
+            between = self.shape.horizon - 1  # positions after the first, and before the last
+            emissions = emissions + functional.pad(ends[:, :1], (0, 0, 0, between))
+            emissions = emissions + functional.pad(ends[:, 1:], (0, 0, between, 0))
+        return PlusOutput(emissions, states, ends, descriptions)
+
+    def chain(self, start: Tensor, goal: Tensor) -> Chain:
+        """The chain that decodes and draws, one per pair: on the CPU and in float64, as chains are."""
+        emissions = self(start, goal).emissions / self.temperature
+        chain = Chain(emissions.cpu().double(), (self.beta * self.log_transitions).cpu().double())
+        return self.effects.rescore(chain, start, goal)
+
+    @property
+    def beta(self) -> Tensor:
+        """The exponent of the transitions: ()."""
+        return self.log_beta.exp()
+
+    def _score_ends(self, observed: Tensor, descriptions: Tensor) -> Tensor:
+        """What each of the two moments (B, 2, D) says by itself of the action that it shows: (B, 2, A)."""
+        states = [head(end) for head, end in zip(self.end_heads, observed.unbind(dim=1), strict=True)]
+        scores: Tensor = self.end_gain * (torch.stack(states, dim=1) @ descriptions.T)
+        return scores

@@ -1,0 +1,1 @@
+"""What every planner is asked: chains, samples, decoded plans, plan distributions."""

@@ -1,0 +1,1 @@
+"""Annotations of every release and tool, read into `Video`s."""

@@ -1,0 +1,142 @@
+"""COIN: 180 tasks, one JSON file for all videos (Tang et al., CVPR 2019)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from p3iv.readers.files import JsonObject, UnusableError, is_folder, parse_json, read_text, required
+from p3iv.readers.rows import (
+    LEFT_OUT,
+    FirstTexts,
+    VideoCollector,
+    make_vocabulary,
+    parse_name,
+    parse_times,
+    parse_whole_number,
+    place,
+    shown,
+    usable_rows,
+)
+from p3iv.types import SIDES, Action, Annotations, ProblemLog, Side, Split, Step, Video
+
+EXPECTED = 'the official COIN.json: {"database": {VIDEO: {"annotation": [...], "class": ..., "subset": ...}}}'
+
+SIDE_OF: dict[str, Side] = {"training": "train", "validation": "val", "testing": "test"}
+
+ENDS_IN_ID = re.compile(r".* \[\d+\]", re.ASCII)
+
+
+@dataclass
+class _Sides:
+    """The release's own split, as far as it names a side that we know."""
+
+    log: ProblemLog
+    videos: dict[Side, list[str]] = field(default_factory=lambda: {side: [] for side in SIDES})
+
+    def add(self, where: str, video: str, subset: object) -> None:
+        side = SIDE_OF.get(subset) if isinstance(subset, str) else None
+        if side:
+            self.videos[side].append(video)
+        else:
+            what = f"subset is {shown(subset)}, expected one of {', '.join(SIDE_OF)}"
+            self.log.add(where, what, "video left out of the split")
+
+    def split(self) -> Split | None:
+        return Split(*(tuple(self.videos[side]) for side in SIDES)) if any(self.videos.values()) else None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    video: str
+    task: str
+    subset: object
+    annotation: list[object]
+    aliases: tuple[str, ...]
+
+
+def read_coin(source: Path) -> Annotations:
+    """Read the official JSON file, or the folder that holds it as `COIN.json`."""
+    path = source / "COIN.json" if is_folder(source) else source
+    database = _read_database(path)
+    log = ProblemLog()
+    videos, labels, sides = VideoCollector(log), FirstTexts(log), _Sides(log)
+    for where, entry in _usable_entries(place(path.name), database, log):
+        rows = ((f"{where}, annotation {number}", row) for number, row in enumerate(entry.annotation, start=1))
+        steps = usable_rows(rows, partial(_parse_step, labels), log)
+        if videos.add(where, entry.video, entry.task, steps, entry.aliases):
+            sides.add(where, entry.video, entry.subset)
+    actions = _make_actions(labels.text_of)
+    videos.videos = {video.id: _with_names(video, actions) for video in videos.videos.values()}
+    return videos.finish(source, "coin", make_vocabulary(actions.values()), sides.split())
+
+
+def _read_database(path: Path) -> JsonObject:
+    with required(path, EXPECTED):
+        content = parse_json(read_text(path))
+        database = content.get("database")
+        if not isinstance(database, JsonObject) or content.repeated:
+            raise UnusableError('expected exactly one object "database" in it')
+    return database
+
+
+def _usable_entries(file: str, database: JsonObject, log: ProblemLog) -> Iterator[tuple[str, _Entry]]:
+    for video in database.repeated:
+        log.add(f"{file}: video {place(video)}", "listed again, expected once", f"{LEFT_OUT}, the first one stands")
+    for video, value in database.items():
+        where = f"{file}: video {place(video)}"
+        try:
+            entry = _parse_entry(video, value)
+        except UnusableError as error:
+            log.add(where, str(error), LEFT_OUT)
+        else:
+            yield where, entry
+
+
+def _parse_entry(video: str, value: object) -> _Entry:
+    if not isinstance(value, JsonObject):
+        raise UnusableError(f"its entry is {shown(value)}, expected an object")
+    if value.repeated:
+        raise UnusableError(f"its entry has {shown(value.repeated[0])} twice, expected every key once")
+    annotation = value.get("annotation")
+    if not isinstance(annotation, list):
+        raise UnusableError(f"its annotation is {shown(annotation)}, expected a list")
+    task = parse_name(value.get("class"), "its class")
+    name = parse_name(video, "the video's id")
+    return _Entry(name, task, value.get("subset"), annotation, _aliases(name, task, value.get("recipe_type")))
+
+
+def _aliases(video: str, task: str, recipe_type: object) -> tuple[str, ...]:
+    """The released features of COIN are named CLASS_RECIPETYPE_VIDEO."""
+    return (f"{task}_{recipe_type}_{video}",) if type(recipe_type) in (int, str) else ()
+
+
+def _parse_step(labels: FirstTexts, where: str, row: object) -> Step:
+    """One annotation; the step goes by its id until all labels are known."""
+    if not isinstance(row, JsonObject):
+        raise UnusableError(f"got {shown(row)}, expected an object of id, label, segment")
+    segment = row.get("segment")
+    if not isinstance(segment, list) or len(segment) != 2:
+        raise UnusableError(f"the segment is {shown(segment)}, expected [start, end]")
+    start_s, end_s = parse_times(*segment)
+    number = str(parse_whole_number(row.get("id"), "the id"))
+    labels.add(where, number, parse_name(row.get("label"), "the label"))
+    return Step(number, start_s, end_s)
+
+
+def _make_actions(label_of: dict[str, str]) -> dict[str, Action]:
+    """By id, in numeric order; a label that several ids share is told apart by its id, as is one that looks so."""
+    num_ids = Counter(label_of.values())
+    shared = {label for label in num_ids if num_ids[label] > 1 or ENDS_IN_ID.fullmatch(label)}
+    return {
+        number: Action(f"{label} [{number}]" if label in shared else label, label, number)
+        for number, label in sorted(label_of.items(), key=lambda item: int(item[0]))
+    }
+
+
+def _with_names(video: Video, actions: dict[str, Action]) -> Video:
+    return replace(video, steps=tuple(replace(step, action=actions[step.action].name) for step in video.steps))

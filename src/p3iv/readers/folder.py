@@ -1,0 +1,124 @@
+"""A dataset folder, which is also how users bring their own videos: steps.csv, and what may stand beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from p3iv.errors import SplitError
+from p3iv.files import write_text
+from p3iv.readers.files import JsonObject, UnusableError, is_there, parse_json, read_text, required
+from p3iv.readers.rows import VideoCollector, parse_name, place, shown
+from p3iv.readers.steps_csv import COLUMNS, STEPS_FILE, parse_steps, parse_video_column
+from p3iv.types import SIDES, Annotations, ProblemLog, Side, Split, listed
+
+EXPECTED = f"a dataset folder whose {STEPS_FILE} begins with the line {','.join(COLUMNS)}"
+
+EXPECTED_SPLIT = '{"train": [VIDEO, ...], "val": [...], "test": [...]}; val may be left out'
+
+MOST_YAML_BYTES = 2**18
+
+MOST_STEPS_BYTES = 2**29  # some five million rows
+
+
+def read_folder(source: Path, *, with_split: bool = True) -> Annotations:
+    """Read a dataset folder: steps.csv, the name in dataset.yaml and split.json where they are there.
+
+    Args:
+        source: The folder.
+        with_split: Whether to read split.json too, which raises where it is no split.
+    """
+    videos = VideoCollector(ProblemLog())
+    with required(source / STEPS_FILE, EXPECTED):
+        vocabulary = parse_steps(read_text(source / STEPS_FILE, MOST_STEPS_BYTES), videos)
+    name = _read_name(source, videos.log)
+    return videos.finish(source, name, vocabulary, _read_own_split(source, videos) if with_split else None)
+
+
+def read_video_column(source: Path) -> list[str | None]:
+    """The video of every row of a folder's steps.csv, used or not; None for a row whose video cannot be told."""
+    with required(source / STEPS_FILE, EXPECTED):
+        return parse_video_column(read_text(source / STEPS_FILE, MOST_STEPS_BYTES))
+
+
+def _read_name(source: Path, log: ProblemLog) -> str:
+    folder_name = place(source.absolute().name) or "dataset"
+    path = source / "dataset.yaml"
+    if not is_there(path):
+        return folder_name
+    try:
+        return parse_name(_parse_yaml(read_text(path, MOST_YAML_BYTES)).get("name"), "the dataset's name")
+    except UnusableError as error:
+        log.add(path.name, str(error), f"the folder's name {shown(folder_name)} is used")
+        return folder_name
+
+
+def _parse_yaml(text: str) -> dict[object, object]:
+    """All scalars as texts: the base loader, unlike the safe one, builds no dates and expands no merges."""
+    try:
+        content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise UnusableError(f"not YAML ({shown(str(error))})") from error
+    if not isinstance(content, dict):
+        raise UnusableError(f"YAML of {shown(content)}, expected name: and other keys")
+    return content
+
+
+def _read_own_split(source: Path, videos: VideoCollector) -> Split | None:
+    """The folder's split without the videos that are not there, which are listed."""
+    path = source / "split.json"
+    if not is_there(path):
+        return None
+    split = read_split(path)
+    unknown = [place(video) for side in SIDES for video in split.side(side) if video not in videos.videos]
+    if not unknown:
+        return split
+    what = f"{len(unknown)} videos without usable steps in {STEPS_FILE}: {listed(unknown)}"
+    videos.log.add(path.name, what, "left out of the split")
+    return Split(*(tuple(video for video in split.side(side) if video in videos.videos) for side in SIDES))
+
+
+def read_split(path: Path) -> Split:
+    """Read a file of video ids by side.
+
+    Raises:
+        SourceError: The file is not such a file.
+        SplitError: A video is listed twice.
+    """
+    with required(path, EXPECTED_SPLIT):
+        content = parse_json(read_text(path))
+        unknown = [key for key in content if key not in SIDES]
+        if unknown or content.repeated:
+            raise UnusableError(
+                f"key {shown((*unknown, *content.repeated)[0])}, expected each of {', '.join(SIDES)} once"
+            )
+        split = Split(*(_parse_side(content, side) for side in SIDES))
+    _check_listed_once(path, split)
+    return split
+
+
+def _parse_side(content: JsonObject, side: Side) -> tuple[str, ...]:
+    videos = content.get(side, [] if side == "val" else None)
+    if not isinstance(videos, list):
+        raise UnusableError(f"{side} is {shown(videos)}, expected a list of video ids")
+    return tuple(parse_name(video, f"a video of {side}") for video in videos)
+
+
+def _check_listed_once(path: Path, split: Split) -> None:
+    side_of: dict[str, Side] = {}
+    for side in SIDES:
+        for video in split.side(side):
+            if video in side_of:
+                raise SplitError(
+                    f"{path}: video {shown(video)} is listed under {side_of[video]} and again under {side}. "
+                    "Delete one of the two: a video stands on one side, once."
+                )
+            side_of[video] = side
+
+
+def write_split(path: Path, split: Split) -> None:
+    """Write a split as `read_split` reads it."""
+    _check_listed_once(path, split)
+    write_text(path, json.dumps({side: split.side(side) for side in SIDES}, indent=1) + "\n")

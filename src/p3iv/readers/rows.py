@@ -1,0 +1,218 @@
+"""Releases with one CSV file of `step,start,end` per video: CrossTask and NIV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from p3iv.errors import SourceError
+from p3iv.readers.files import Files, UnusableError
+from p3iv.types import Action, Annotations, ProblemLog, Split, Step, Video, Vocabulary
+
+Row = TypeVar("Row")
+
+Parsed = TypeVar("Parsed")
+
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and halves that UTF-8 cannot hold
+
+MOST_LINES = 100  # of one record of a CSV file; a quote that never closes must not swallow the rest of the file
+
+LEFT_OUT = "video left out"
+
+
+def shown(value: object) -> str:
+    """A value from a source as it may stand in a message: short, printable, never nested."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def place(name: str) -> str:
+    """The name of a file or a video as it may stand in `Problem.where`: printable, whatever bytes it is made of."""
+    return name if name.isprintable() else repr(name)[1:-1]
+
+
+def parse_name(value: object, what: str) -> str:
+    """The name of a video, a task or a step, without blanks around it."""
+    name = value.strip() if isinstance(value, str) else ""
+    if not name or UNFIT.search(name):
+        raise UnusableError(f"{what} is {shown(value)}, expected a text without control characters")
+    return name
+
+
+def parse_whole_number(value: object, what: str) -> int:
+    """A number of a step, as digits or as a number of JSON."""
+    text = value.strip() if isinstance(value, str) else str(value) if type(value) is int else ""
+    if not WHOLE_NUMBER.fullmatch(text):
+        raise UnusableError(f"{what} is {shown(value)}, expected a whole number")
+    return int(text)
+
+
+def parse_times(start: object, end: object) -> tuple[float, float]:
+    """The start and the end of a step in seconds."""
+    start_s, end_s = _parse_time(start, "start"), _parse_time(end, "end")
+    if end_s < start_s:
+        raise UnusableError(f"the end {end_s!r} is before the start {start_s!r}, expected start <= end")
+    return start_s, end_s
+
+
+def _parse_time(value: object, what: str) -> float:
+    seconds = math.nan
+    if (isinstance(value, str) and NUMBER.fullmatch(value.strip())) or type(value) in (int, float):
+        seconds = float(value)  # type: ignore[arg-type]
+    if not 0 <= seconds < math.inf:
+        raise UnusableError(f"the {what} is {shown(value)}, expected a finite number of seconds from 0")
+    return seconds + 0.0  # -0.0 becomes 0.0
+
+
+def order_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """By start, then end; equal ones, and steps without times, stay as they came."""
+    return tuple(sorted(steps, key=lambda step: (step.start_s or 0.0, step.end_s or 0.0)))
+
+
+def csv_rows(name: str, text: str, log: ProblemLog) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a CSV file and their places, without blank lines; a broken record costs its first line only."""
+    lines = list(io.StringIO(text, newline=""))
+    at = 0
+    while at < len(lines):
+        where = f"{place(name)}:{at + 1}"
+        end = at + (MOST_LINES if '"' in lines[at] else 1)  # only a quote lets a record go on to the next line
+        reader = csv.reader(lines[at:end], strict=True)
+        try:
+            row = next(reader)
+        except csv.Error as error:
+            log.add(where, f"not a CSV record ({error}), expected closed quotes and short fields", "row left out")
+            at += 1
+            continue
+        at += reader.line_num
+        if any(cell.strip() for cell in row):
+            yield where, row
+
+
+def usable_rows(rows: Iterable[tuple[str, Row]], parse: Callable[[str, Row], Parsed], log: ProblemLog) -> list[Parsed]:
+    """What `parse` makes of each place and row; those that it cannot use are listed."""
+    kept = []
+    for where, row in rows:
+        try:
+            kept.append(parse(where, row))
+        except UnusableError as error:
+            log.add(where, str(error), "row left out")
+    return kept
+
+
+def make_vocabulary(actions: Iterable[Action]) -> Vocabulary:
+    """The actions in their order, the first of each name."""
+    by_name: dict[str, Action] = {}
+    for action in actions:
+        by_name.setdefault(action.name, action)
+    return Vocabulary(tuple(by_name.values()))
+
+
+@dataclass
+class FirstTexts:
+    """The text of every action, the first one that the source gives it."""
+
+    log: ProblemLog
+    text_of: dict[str, str] = field(default_factory=dict)
+    refused: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, where: str, action: str, text: str) -> None:
+        first = self.text_of.setdefault(action, text)
+        if first != text and (action, text) not in self.refused:
+            self.refused.add((action, text))
+            what = f"step {shown(action)} is {shown(text)} here and {shown(first)} before, expected one text"
+            self.log.add(where, what, "the first text stands")
+
+
+@dataclass
+class VideoCollector:
+    """The usable videos of a source, the first of each id."""
+
+    log: ProblemLog
+    videos: dict[str, Video] = field(default_factory=dict)
+
+    def add(self, where: str, video: str, task: str, steps: Sequence[Step], aliases: tuple[str, ...] = ()) -> bool:
+        """Take a video with its steps in the order of the source; False where it is left out."""
+        if not steps:
+            self.log.add(where, "no usable step, expected at least one", LEFT_OUT)
+        elif video in self.videos:
+            what = f"video {shown(video)} was already read (task {shown(self.videos[video].task)}), expected once"
+            self.log.add(where, what, f"{LEFT_OUT}, the first one stands")
+        else:
+            self.videos[video] = Video(video, task, order_steps(steps), aliases)
+            return True
+        return False
+
+    def finish(self, source: Path, name: str, vocabulary: Vocabulary, split: Split | None = None) -> Annotations:
+        """The annotations, or a SourceError where no video is left."""
+        if not self.videos:
+            problems = self.log.problems
+            first = f" The first of {len(problems)} problems: {problems[0]}." if problems else ""
+            raise SourceError(
+                f"{source}: no usable video, expected at least one.{first} Mend the files, then try again."
+            )
+        return Annotations(name, tuple(self.videos.values()), vocabulary, tuple(self.log.problems), split)
+
+
+@dataclass(frozen=True)
+class StepFile:
+    """What the name of a file of `step,start,end` rows says about it."""
+
+    video: str
+    task: str
+    action_of: Callable[[str], str]  # from a row's first cell to the name of the action; UnusableError if it has none
+    aliases: tuple[str, ...] = ()
+
+
+def collect_step_files(
+    files: Files, folder: str, identify: Callable[[str], StepFile], videos: VideoCollector, *, top: str = ""
+) -> None:
+    """Read each `folder/STEM.csv` of a release, one video per file.
+
+    Args:
+        files: The release.
+        folder: Where the CSV files stand, with a slash at its end.
+        identify: From a file's stem to its video; UnusableError where there is none.
+        videos: Where the videos and the problems go.
+        top: The part of the folder that the places in problems leave away.
+    """
+    for name in files.names(folder):
+        if not name.lower().endswith(".csv"):
+            continue
+        where = place((folder + name).removeprefix(top))
+        try:
+            file = identify(name[:-4])
+            text = _read_not_empty(files, folder + name)
+        except UnusableError as error:
+            videos.log.add(where, str(error), LEFT_OUT)
+            continue
+        rows = csv_rows(where, text, videos.log)
+        steps = usable_rows(rows, partial(_timed_step, file.action_of), videos.log)
+        videos.add(where, file.video, file.task, steps, file.aliases)
+
+
+def _read_not_empty(files: Files, name: str) -> str:
+    text = files.read(name)
+    if not text.strip():
+        raise UnusableError("the file is empty, expected rows of step,start,end")
+    return text
+
+
+def _timed_step(action_of: Callable[[str], str], _where: str, row: list[str]) -> Step:
+    if len(row) != 3:
+        raise UnusableError(f"{len(row)} columns, expected the 3 of step,start,end")
+    start_s, end_s = parse_times(row[1], row[2])
+    return Step(action_of(row[0]), start_s, end_s)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from p3iv.data import importing
+from p3iv.data.folder import DatasetCard, open_dataset
+from p3iv.data.importing import ImportRequest, import_dataset
+from p3iv.errors import ConfigError, DatasetError, SourceError, SplitError
+
+
+def request(source: Path) -> ImportRequest:
+    return ImportRequest("folder", source, source.parent / "dataset")
+
+
+def test_a_folder_brings_all_its_parts(source: Path) -> None:
+    report = import_dataset(request(source))
+    dataset = open_dataset(source.parent / "dataset")
+    assert report.problems == ()
+    assert dataset.vocabulary.names == ("boil", "pour", "stir", "rest")
+    assert dataset.language is not None
+    assert dataset.language.argmax(axis=1).tolist() == [1, 2, 0, 3]
+    assert dataset.features is not None
+    assert dataset.features.rows("b").tolist() == [[1.0] * 5] * 10
+    assert dataset.split is not None
+    assert dataset.split.test == ("c",)
+    assert dataset.videos[0].steps[1].extra == (("cook", "bob"),)
+    assert (dataset.folder / "videos" / "b.mp4").read_bytes() == b"film b"
+
+
+def test_importing_a_dataset_folder_again_changes_nothing(source: Path, tmp_path: Path) -> None:
+    import_dataset(request(source))
+    first, second = tmp_path / "dataset", tmp_path / "again"
+    report = import_dataset(ImportRequest("folder", first, second))
+    assert report.problems == ()
+    for name in ("steps.csv", "split.json", "language.npz", "features/rows.npy", "features/index.json", "dataset.yaml"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_problems_are_listed_and_strict_refuses_with_nothing_left(source: Path) -> None:
+    (source / "features" / "b.npy").write_bytes(b"not numpy")
+    (source / "videos" / "c.MP4").unlink()
+    with (source / "steps.csv").open("a") as lines:
+        lines.write("c,tea,stir,5,nan,bob\n")
+    with pytest.raises(SourceError, match=r"(?s)3 problems, so nothing was written.*steps.csv:8"):
+        import_dataset(replace(request(source), strict=True))
+    assert sorted(path.name for path in source.parent.iterdir()) == ["source"]
+    report = import_dataset(request(source))
+    listed = "\n".join(map(str, report.problems))
+    assert len(report.problems) == 3
+    assert all(part in listed for part in ("steps.csv:8", "b.npy", "no file c"))
+
+
+def test_an_import_that_dies_leaves_nothing_and_keeps_what_was_there(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_dataset(request(source))
+    before = (source.parent / "dataset" / "steps.csv").read_bytes()
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing, "write_steps", die)
+    with pytest.raises(KeyboardInterrupt):
+        import_dataset(replace(request(source), overwrite=True))
+    assert sorted(path.name for path in source.parent.iterdir()) == ["dataset", "source"]
+    assert (source.parent / "dataset" / "steps.csv").read_bytes() == before
+
+
+def test_a_folder_is_not_overwritten_unless_asked(source: Path) -> None:
+    import_dataset(request(source))
+    with pytest.raises(DatasetError, match="--overwrite"):
+        import_dataset(request(source))
+    import_dataset(replace(request(source), overwrite=True))
+
+
+def test_options_that_do_not_fit_say_so(source: Path) -> None:
+    with pytest.raises(ConfigError, match="for CrossTask"):
+        import_dataset(replace(request(source), keep_tasks_apart=True))
+    (source / "language.npz").unlink()
+    with pytest.raises(SourceError, match="--language FILE"):
+        import_dataset(replace(request(source), rename=source / "rename.json"))
+    with pytest.raises(SourceError, match="not a folder"):
+        import_dataset(replace(request(source), videos=source / "nowhere"))
+
+
+def test_a_release_split_that_cannot_be_used_is_left_out_and_one_asked_for_is_an_error(tmp_path: Path) -> None:
+    entry = {"class": "Tea", "subset": "training", "annotation": [{"id": "1", "label": "boil", "segment": [0, 1]}]}
+    (tmp_path / "COIN.json").write_text(json.dumps({"database": dict.fromkeys("abc", entry)}))
+    ask = ImportRequest("coin", tmp_path / "COIN.json", tmp_path / "coin")
+    (problem,) = import_dataset(ask).problems
+    assert problem.done == "split left out"
+    assert problem.what == (
+        "The split leaves 3 training videos and 0 test videos of this dataset's 3, but each side needs at least one"
+    )
+    assert open_dataset(tmp_path / "coin").split is None
+    (tmp_path / "split.json").write_text(json.dumps({"train": ["a"], "test": ["A"]}))
+    with pytest.raises(SplitError, match="It names A, which the dataset does not have; that has a, b, c"):
+        import_dataset(replace(ask, split=tmp_path / "split.json", overwrite=True))
+
+
+def test_the_ids_of_a_release_survive_so_that_its_own_table_fits_again(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "label": label, "segment": [i, i + 1]} for i, label in enumerate(("cut", "cut", "stir"))]
+    entry = {"class": "Tea", "subset": "training", "annotation": rows}
+    (tmp_path / "COIN.json").write_text(json.dumps({"database": {"a": entry}}))
+    table = tmp_path / "table.npz"
+    np.savez(
+        table, step=np.array(["cut", "cut", "stir", "cut"]), step_id=np.arange(4), embedding=np.eye(4)[[0, 0, 1, 2]]
+    )
+    import_dataset(ImportRequest("coin", tmp_path / "COIN.json", tmp_path / "coin", language=table))
+    first = open_dataset(tmp_path / "coin")
+    assert [(a.name, a.id) for a in first.vocabulary.actions] == [
+        ("cut [0]", "0"),
+        ("cut [1]", "1"),
+        ("stir", "2"),
+        ("cut", "3"),
+    ]
+    for number, language in enumerate((table, None)):
+        again = tmp_path / f"again{number}"
+        import_dataset(ImportRequest("folder", tmp_path / "coin", again, language=language))
+        assert open_dataset(again).vocabulary == first.vocabulary
+
+
+def test_ids_of_a_table_that_counts_differently_are_not_matched(source: Path, tmp_path: Path) -> None:
+    steps = np.array(["boil", "pour", "stir"])
+    np.savez(source / "language.npz", step=steps, step_id=np.arange(3), embedding=np.eye(3))
+    np.savez(tmp_path / "other.npz", step=steps[::-1], step_id=np.arange(3), embedding=np.eye(3))
+    import_dataset(replace(request(source), language=tmp_path / "other.npz"))
+    dataset = open_dataset(tmp_path / "dataset")
+    assert dataset.language is not None
+    assert dict(zip(dataset.vocabulary.names, dataset.language.argmax(axis=1).tolist(), strict=True)) == {
+        "boil": 2,
+        "pour": 1,
+        "stir": 0,
+    }
+
+
+def test_the_card_is_written_last(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[list[str]] = []
+    write = DatasetCard.write
+
+    def note_and_write(card: DatasetCard, folder: Path) -> None:
+        written.append(sorted(path.name for path in folder.iterdir()))
+        write(card, folder)
+
+    monkeypatch.setattr(DatasetCard, "write", note_and_write)
+    import_dataset(request(source))
+    assert written == [["features", "language.npz", "split.json", "steps.csv", "videos"]]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from p3iv.config import DataConfig
+from p3iv.data import tensors
+from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.tensors import load_planning_data, observe_moments
+from p3iv.errors import DatasetError
+from p3iv.features.index import KeptSeconds
+from p3iv.features.store import StoreWriter, rows_around
+from p3iv.planners.baselines.retrieval import nearest_plans
+
+RELEASE = DataConfig(split="release")
+
+
+@pytest.fixture(scope="module")
+def dataset(tabletop: Path) -> Dataset:
+    return open_dataset(tabletop)
+
+
+def test_observations_are_the_three_seconds_around_a_moment(dataset: Dataset) -> None:
+    data = load_planning_data(dataset, RELEASE)
+    side_by_side = load_planning_data(dataset, replace(RELEASE, observation="concat"))
+    assert dataset.features is not None
+    for number in (0, 7, len(data.train) - 1):
+        window = data.train.windows[number]
+        rows = dataset.features.rows(window.video).astype(np.float32)
+        for observed, wide, moment in (
+            (data.train.start, side_by_side.train.start, window.start_s),
+            (data.train.goal, side_by_side.train.goal, window.goal_s),
+        ):
+            assert moment is not None
+            near = [min(max(int(moment) + shift, 0), len(rows) - 1) for shift in (-1, 0, 1)]
+            assert np.allclose(observed[number].numpy(), rows[near].mean(axis=0), atol=1e-6)
+            assert np.array_equal(wide[number].numpy(), rows[near].reshape(-1))
+
+
+def test_nearby_moments_are_those_seconds_before_and_after(dataset: Dataset) -> None:
+    data = load_planning_data(dataset, RELEASE, nearby_s=2)
+    assert data.train.nearby is not None
+    assert data.val.nearby is None
+    assert data.test.nearby is None
+    for number in (0, 7, len(data.train) - 1):
+        window = data.train.windows[number]
+        for end, moment in enumerate((window.start_s, window.goal_s)):
+            assert moment is not None
+            last = dataset.features.num_rows(window.video) - 1  # type: ignore[union-attr]
+            for place, shift in enumerate((-2, -1, 1, 2)):
+                shifted = min(max(int(moment) + shift, 0), last)
+                if 0 < int(moment) + shift < last:
+                    wanted = observe_moments(dataset, [(window.video, shifted)], "mean")[0]
+                    assert torch.equal(data.train.nearby[place, end, number], wanted)
+
+
+def test_where_other_seconds_were_not_kept_the_nearest_that_were_stand_for_them(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    whole, kept = dataset.features, {}
+    assert whole is not None
+    with StoreWriter(tmp_path / "features", width=whole.width, dtype=whole.dtype) as writer:
+        for video in dataset.videos:
+            num_rows = whole.num_rows(video.id)
+            moments = [moment for step in video.steps for moment in (step.start_s, step.end_s) if moment is not None]
+            kept[video.id] = sorted({row for at in moments for row in rows_around(at, num_rows).tolist()})
+            rows = whole.rows(video.id)[kept[video.id]]
+            writer.add(video.id, rows, KeptSeconds(num_rows, tuple(kept[video.id])))
+    sparse = replace(dataset, folder=tmp_path)
+    data, all_seconds = (load_planning_data(part, RELEASE, nearby_s=2) for part in (sparse, dataset))
+    assert data.train.nearby is not None
+    assert all_seconds.train.nearby is not None
+    assert torch.equal(data.train.start, all_seconds.train.start)
+    for number, window in enumerate(data.train.windows):
+        num_rows = whole.num_rows(window.video)
+        for place, shift in enumerate((-2, -1, 1, 2)):
+            wanted = rows_around((window.start_s or 0.0) + shift, num_rows)
+            there = np.array([row for row in wanted if row in kept[window.video]])
+            near = [there[np.abs(there - row).argmin()] for row in wanted]
+            seen = whole.rows_at(window.video, np.array(near)).astype(np.float32).mean(axis=0)
+            assert np.allclose(data.train.nearby[place, 0, number].numpy(), seen, atol=1e-6)
+
+
+def test_too_many_windows_for_nearby_moments_do_without_and_it_is_said(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensors, "MOST_NEARBY_BYTES", 1000)
+    data = load_planning_data(dataset, RELEASE, nearby_s=2)
+    assert data.train.nearby is None
+    assert any(note.startswith("nearby moments of") and note.endswith("not used") for note in data.notes)
+
+
+def test_steps_are_seen_where_they_start(dataset: Dataset) -> None:
+    data = load_planning_data(dataset, RELEASE, with_steps=True)
+    assert data.train.steps is not None
+    assert torch.equal(data.train.steps[:, 0], data.train.start)
+
+
+def test_windows_of_videos_without_features_are_left_out_and_said(dataset: Dataset) -> None:
+    blind = replace(dataset.videos[0], id="blind")
+    assert dataset.split is not None
+    split = replace(dataset.split, train=(*dataset.split.train, "blind"))
+    data = load_planning_data(replace(dataset, videos=(*dataset.videos, blind), split=split), RELEASE)
+    assert "blind" not in {window.video for window in data.train.windows}
+    assert any("blind" in note for note in data.notes)
+
+
+def test_a_dataset_without_features_says_how_to_get_some(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="p3iv data simulate"):
+        load_planning_data(replace(dataset, folder=tmp_path), RELEASE)
+
+
+def test_retrieval_equals_a_plain_search_and_finds_what_it_knows(dataset: Dataset) -> None:
+    data = load_planning_data(dataset, RELEASE)
+    assert torch.equal(nearest_plans(data.train, data.train), data.train.action_ids)
+    known = torch.cat((data.train.start, data.train.goal), dim=1).double()
+    for number in range(0, len(data.test), 17):
+        asked = torch.cat((data.test.start[number], data.test.goal[number])).double()
+        cosines = [float(asked @ row / asked.norm() / row.norm()) for row in known]
+        best = int(np.argmax(cosines))
+        assert torch.equal(nearest_plans(data.train, data.test)[number], data.train.action_ids[best])

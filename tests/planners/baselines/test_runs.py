@@ -1,0 +1,207 @@
+"""Every planner of the table through training, evaluation and the user's door."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from conftest import RunP3iv
+from p3iv.config import BaselineConfig
+from p3iv.data.folder import Dataset
+from p3iv.data.tensors import PlanningData
+from p3iv.errors import ConfigError, DatasetError
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.planner import Planner
+from p3iv.planners.base import Batch
+from p3iv.planners.checkpoint import BEST, LAST, load_planner
+from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.plans.draws import SampleSettings
+from p3iv.report.write import write_report
+from p3iv.training.loop import EpochReport, TrainRequest, _shape_of, train
+from planners.baselines.conftest import quick
+
+LEARNED = ("wltdo", "uaaa", "upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug")
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_every_planner_trains_evaluates_and_plans(
+    name: str, dataset: Dataset, data: PlanningData, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    result = train(TrainRequest(dataset, run, quick(name)))
+    assert result.epochs == (2 if name in ("p3iv", "p3iv-plus", *LEARNED) else 1)
+    found = evaluate(EvaluationRequest(run, settings=SampleSettings(20)))
+    assert (found.planner, found.decoder) == (name, "viterbi" if name == "p3iv" else "own")
+    line = json.loads((run / "predictions.jsonl").read_text().splitlines()[0])
+    assert len(line["prediction"]) == 3
+    assert sum(count for _, count in line["samples"]) == 20
+    write_report(run)
+    assert name in (run / "README.md").read_text()
+
+    planner = Planner.from_pretrained(run)
+    start, goal = data.test.start[:4], data.test.goal[:4]
+    together = planner.plan_many(start, goal, num_samples=30)
+    assert planner.plan(start[2], goal[2], num_samples=30) == together[2]
+    assert line["prediction"] == list(together[0].words(together[0].decoded))
+
+
+@pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv"])
+def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name: str, data: PlanningData) -> None:
+    config, kind = quick(name), kind_of(name)
+    torch.manual_seed(0)
+    planner = kind.build(_shape_of(data, config), config)
+    kind.fit(planner, data)
+    few, many = (kind.sampler(planner, SampleSettings(number)) for number in (40, 400))
+    together = many.draw(data.test.start[:5], data.test.goal[:5])
+    alone = many.draw(data.test.start[3:4], data.test.goal[3:4])
+    fewer = few.draw(data.test.start[3:4], data.test.goal[3:4])
+    for part in ("marginals", "argmax", "categorical", "best"):
+        assert torch.equal(getattr(together, part)[3:4], getattr(alone, part))
+    for part in ("argmax", "categorical"):
+        assert torch.equal(getattr(alone, part)[:, :40], getattr(fewer, part))
+    assert torch.allclose(alone.marginals.sum(dim=-1), torch.ones(1, 3, dtype=torch.float64))
+    with pytest.raises(ConfigError, match=f"planner={name} has none"):
+        kind.sampler(planner, SampleSettings(4, input_noise=0.1))
+
+
+@pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv-plus"])
+def test_every_planner_names_in_its_file_the_settings_of_baselines_that_it_reads(name: str, data: PlanningData) -> None:
+    read = set()
+
+    class Watched(BaselineConfig):
+        def __getattribute__(self, key: str) -> Any:
+            if not key.startswith("__"):
+                read.add(f"baseline.{key}")
+            return super().__getattribute__(key)
+
+    config, kind = replace(quick(name), baseline=Watched()), kind_of(name)
+    read.clear()  # of what the settings check in themselves
+    planner = kind.build(_shape_of(data, config), config)
+    kind.fit(planner, data)
+    kind.settle(planner, data)
+    kind.sampler(planner, SampleSettings(2)).draw(data.test.start[:2], data.test.goal[:2])
+    assert read == set(kind.reads)
+    about = sys.modules[kind.build.__module__].__doc__ or ""
+    assert all(f"`{setting}`" in about for setting in read)
+
+
+def test_no_two_planners_are_described_alike() -> None:
+    lines = [kind_of(name).describe(quick(name)) for name in PLANNERS]
+    assert len(set(lines)) == len(lines)
+
+
+def test_an_unknown_planner_is_refused_with_those_there_are(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"planner='pdpp', but it must be one of p3iv, p3iv-plus, random, .*ext-gail"):
+        train(TrainRequest(dataset, tmp_path / "run", replace(quick("p3iv"), planner="pdpp")))
+    assert not (tmp_path / "run").exists()
+
+
+class Stop(Exception):  # noqa: N818 - not an error: the tests' way to interrupt
+    pass
+
+
+def stop_after_one(report: EpochReport) -> None:
+    if report.epoch == 1:
+        raise Stop
+
+
+@pytest.mark.parametrize("name", ["ext-gail", "upn", "p3iv-plus"])
+def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
+    name: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    config = quick(name, optim__epochs=3)
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    train(TrainRequest(dataset, whole, config))
+    with pytest.raises(Stop):
+        train(TrainRequest(dataset, halves, config, on_epoch=stop_after_one))
+    torch.manual_seed(123)
+    train(TrainRequest(dataset, halves, config, resume=True))
+    for path in (LAST, BEST):
+        first, second = load_file(whole / path), load_file(halves / path)
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_a_fitted_planner_is_what_was_saved_and_resuming_it_does_nothing(dataset: Dataset, tmp_path: Path) -> None:
+    for name in ("retrieval", "majority"):
+        train(TrainRequest(dataset, tmp_path / name, quick(name)))
+        before = (tmp_path / name / BEST).read_bytes()
+        assert train(TrainRequest(dataset, tmp_path / name, quick(name), resume=True)).epochs == 1
+        assert (tmp_path / name / BEST).read_bytes() == before
+        trained = load_planner(tmp_path / name / BEST)
+        assert all(
+            torch.equal(v, load_file(tmp_path / name / BEST)[f"planner.{k}"])
+            for k, v in trained.planner.state_dict().items()
+        )
+
+
+def test_a_dataset_that_does_not_say_when_steps_happen_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+    untimed = tuple(
+        replace(video, steps=tuple(replace(step, start_s=None, end_s=None) for step in video.steps))
+        for video in dataset.videos
+    )
+    with pytest.raises(DatasetError, match=r"does not say when its steps happen.*steps\.csv.*--planner p3iv"):
+        train(TrainRequest(replace(dataset, videos=untimed), tmp_path / "run", quick("ddn")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNED)
+def test_every_learned_planner_can_learn_64_windows_by_heart(name: str, data: PlanningData) -> None:
+    config, kind = quick(name, model__width=64), kind_of(name)
+    torch.manual_seed(0)
+    planner = kind.build(_shape_of(data, config), config)
+    kind.fit(planner, data)
+    learner = kind.teach(planner, data, config, lambda _: None)
+    train_ = data.train
+    assert train_.steps is not None
+    few = slice(0, 64)
+    best = 0.0
+    for step in range(1, 501):
+        batch = Batch(train_.start[few], train_.goal[few], train_.action_ids[few], None, train_.steps[few])
+        learner.train_step(batch, None)
+        if step % 20 == 0:
+            planner.eval()
+            with torch.no_grad():
+                plans = kind.predict(planner, None, train_.start[few], train_.goal[few])  # type: ignore[arg-type]
+            best = max(best, float((plans == train_.action_ids[few]).all(dim=1).double().mean()))
+            if best == 1.0:
+                break
+    assert best >= (0.8 if name == "upn" else 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNED)
+def test_every_learned_planner_is_ten_times_as_accurate_as_random_on_held_out_windows(
+    name: str, dataset: Dataset, data: PlanningData, tmp_path: Path
+) -> None:
+    epochs = 9 if name == "plate" else 18
+    train(TrainRequest(dataset, tmp_path / "run", quick(name, model__width=64, optim__epochs=epochs)))
+    trained = load_planner(tmp_path / "run" / BEST)
+    with torch.no_grad():
+        plans = trained.kind.predict(trained.planner, trained.transitions, data.test.start, data.test.goal)
+    accuracy = float((plans == data.test.action_ids).double().mean())
+    assert accuracy >= 10 / len(data.names)
+
+
+@pytest.mark.parametrize(
+    ("planner", "setting", "read"),
+    [
+        ("wltdo", "baseline.beam=5", "baseline.temperature"),
+        ("p3iv", "plus.chain=false", "none"),
+        ("p3iv-plus", "baseline.beam=3", r"plus\.\*"),
+    ],
+)
+def test_a_setting_that_a_planner_does_not_read_is_refused(
+    planner: str, setting: str, read: str, tabletop: Path, p3iv: RunP3iv
+) -> None:
+    result = p3iv("train", tabletop, "--out", "run", "--planner", planner, "--set", setting)
+    assert result.returncode == 1
+    assert re.search(rf"planner {planner} does not read it; of that kind it reads {read}\.", result.stderr)

@@ -1,0 +1,194 @@
+"""Sampling: the fast path equals the network, and a pair's plans depend on the seed alone."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from p3iv.config import ModelConfig
+from p3iv.errors import ConfigError
+from p3iv.planners.base import PlannerShape
+from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.p3iv.sampler import PlanSampler
+from p3iv.plans.decoding import VITERBI, chain_of, decode
+from p3iv.plans.distribution import count_plans
+from p3iv.plans.draws import BLOCK, MODES, Draws, SampleSettings, blocks_of, seed_of
+from p3iv.plans.transitions import Transitions, uniform_transitions
+
+SMALL = {"width": 32, "heads": 4, "feed_forward": 48, "encoder_hidden": 16, "head_hidden": 24, "memory_slots": 6}
+
+
+def make_planner(horizon: int = 3, num_actions: int = 11, **sizes: int) -> P3IV:
+    """Random parameters everywhere, biases and norms included."""
+    torch.manual_seed(0)
+    planner = P3IV(PlannerShape(horizon, num_actions, 20, 8), ModelConfig(**{**SMALL, **sizes}))
+    for parameter in planner.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    planner.join.weight.data[:, planner.config.width :] *= 10  # so that latents make a difference
+    planner.decoder.stack[-1].feed_norm.weight.data *= 6
+    planner.fit_scale(torch.randn(50, 20) * 3 + 1)
+    return planner.eval()
+
+
+def pairs(number: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(number, 20, generator=generator), torch.randn(number, 20, generator=generator)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"layers": 1}, {"layers": 3}, {"memory_slots": 0}, {"noise_width": 5}])
+@pytest.mark.parametrize("horizon", [1, 3, 6])
+def test_the_fast_path_gives_the_logits_of_the_network(sizes: dict[str, int], horizon: int) -> None:
+    planner = make_planner(horizon, **sizes).double()
+    start, goal = (side.double() for side in pairs(1))
+    settings = SampleSettings(num_samples=2 * BLOCK)
+    source = PlanSampler(planner, settings)._source
+    width = planner.config.noise_width
+    latents = blocks_of(torch.randn, 2 * BLOCK, width, seed=seed_of(settings, "latents")).flatten(0, 1)
+    with torch.inference_mode():
+        fast = torch.cat(list(source.logits(start[0], goal[0])))
+        expected = planner(start.expand(2 * BLOCK, -1), goal.expand(2 * BLOCK, -1), latents.double()).action_logits
+    torch.testing.assert_close(fast, expected, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "settings", [SampleSettings(200), SampleSettings(200, input_noise=0.5), SampleSettings(200, dropout=0.3)]
+)
+def test_the_callers_batch_does_not_change_a_pairs_plans(settings: SampleSettings) -> None:
+    planner, (start, goal) = make_planner(), pairs(7)
+    together = PlanSampler(planner, settings).draw(start, goal)
+    for number in (0, 3, 6):
+        alone = PlanSampler(planner, settings).draw(start[number : number + 1], goal[number : number + 1])
+        assert torch.equal(alone.marginals[0], together.marginals[number])
+        for mode in MODES:
+            transitions = uniform_transitions(11)
+            assert torch.equal(alone.plans(mode, transitions)[0], together.plans(mode, transitions)[number])
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"input_noise": 0.5}, {"dropout": 0.3}], ids=["latents", "input noise", "dropout"]
+)
+def test_fewer_samples_are_a_prefix_of_more(change: dict[str, float]) -> None:
+    planner, (start, goal) = make_planner(), pairs(2)
+    many, few = (PlanSampler(planner, SampleSettings(k, **change)).draw(start, goal) for k in (400, 37))  # type: ignore[arg-type]
+    assert torch.equal(many.argmax[:, :37], few.argmax)
+    assert torch.equal(many.categorical[:, :37], few.categorical)
+    assert torch.equal(many.chain_uniforms[:37], few.chain_uniforms)
+
+
+def test_another_seed_draws_other_plans() -> None:
+    planner, (start, goal) = make_planner(), pairs(1)
+    one, other = (PlanSampler(planner, SampleSettings(300, seed=seed)).draw(start, goal) for seed in (0, 1))
+    assert not torch.equal(one.argmax, other.argmax)
+    assert not torch.equal(one.categorical, other.categorical)
+
+
+def test_marginals_average_the_softmax_and_argmax_follows_each_latent() -> None:
+    planner, (start, goal) = make_planner(), pairs(1)
+    number = BLOCK + 7
+    settings = SampleSettings(number)
+    draws = PlanSampler(planner, settings).draw(start, goal)
+    latents = blocks_of(torch.randn, number, 32, seed=seed_of(settings, "latents")).flatten(0, 1)
+    with torch.inference_mode():
+        logits = planner(start.expand(number, -1), goal.expand(number, -1), latents[:number]).action_logits
+    torch.testing.assert_close(draws.marginals[0], logits.softmax(-1).double().mean(dim=0), atol=1e-5, rtol=1e-4)
+    assert (draws.argmax[0] == logits.argmax(-1)).all()
+    counts = torch.stack([torch.bincount(draws.argmax[0, :, t], minlength=11) for t in range(3)])
+    torch.testing.assert_close(draws.frequencies[0], counts.double() / number)
+
+
+def test_categorical_draws_follow_the_softmax() -> None:
+    """A planner without noise draws K times from one softmax."""
+    planner, (start, goal) = make_planner(noise_width=0), pairs(1)
+    draws = PlanSampler(planner, SampleSettings(20_000)).draw(start, goal)
+    shares = torch.stack([torch.bincount(draws.categorical[0, :, t], minlength=11) for t in range(3)]) / 20_000
+    assert (shares.double() - draws.marginals[0]).abs().max() < 4 * 0.5 / 20_000**0.5
+    assert len(count_plans(draws.argmax).plans) == 1
+    assert count_plans(draws.argmax).counts.item() == 20_000
+
+
+def test_input_noise_and_dropout_make_a_deterministic_planner_vary() -> None:
+    planner, (start, goal) = make_planner(noise_width=0), pairs(1)
+    for change in ({"input_noise": 5.0}, {"dropout": 0.7}):
+        source = PlanSampler(planner, SampleSettings(300, **change))._source  # type: ignore[arg-type]
+        with torch.inference_mode():
+            logits = torch.cat(list(source.logits(start[0], goal[0])))
+        assert logits.shape == (300, 3, 11)
+        assert (logits.std(dim=0) > 0.01).all()
+        assert len(logits.unique(dim=0)) > 290  # every sample has noise or a mask of its own
+    assert not planner.decoder.training
+    assert planner.decoder.dropout == 0.1
+
+
+def test_input_noise_is_of_the_standardised_features() -> None:
+    planner, (start, goal) = make_planner(), pairs(1)
+    settings = SampleSettings(BLOCK, input_noise=2.0)
+    noise = 2.0 * blocks_of(torch.randn, BLOCK, 40, seed=seed_of(settings, "input"))[0]
+    with torch.inference_mode():
+        (drawn,) = PlanSampler(planner, settings)._source.logits(start[0], goal[0])
+        at_start, at_goal = noise[:, :20] * planner.feature_scale, noise[:, 20:] * planner.feature_scale
+        expected = planner(start + at_start, goal + at_goal).action_logits
+    torch.testing.assert_close(drawn, expected)
+
+
+def test_sampling_leaves_the_global_random_state_alone() -> None:
+    planner, (start, goal) = make_planner(), pairs(1)
+    before = torch.random.get_rng_state()
+    for change in ({}, {"input_noise": 1.0}, {"dropout": 0.5}):
+        PlanSampler(planner, SampleSettings(10, **change)).draw(start, goal)  # type: ignore[arg-type]
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    "change", [{"num_samples": 0}, {"seed": -1}, {"input_noise": -1.0}, {"dropout": 1.0}, {"input_noise": float("nan")}]
+)
+def test_settings_outside_what_is_allowed_are_refused(change: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        SampleSettings(**change)  # type: ignore[arg-type]
+
+
+def test_input_noise_and_dropout_are_alternatives() -> None:
+    with pytest.raises(ConfigError, match="alternatives"):
+        SampleSettings(input_noise=1.0, dropout=0.1)
+
+
+def some_draws() -> tuple[Draws, Transitions]:
+    planner, (start, goal) = make_planner(), pairs(4)
+    generator = torch.Generator().manual_seed(3)
+    row, paper = (torch.rand(11, 11, generator=generator).softmax(dim=1) for _ in range(2))
+    return PlanSampler(planner, SampleSettings(300)).draw(start, goal), Transitions(row, paper, 1.0)
+
+
+def test_decoders_do_what_their_names_say() -> None:
+    draws, transitions = some_draws()
+    plans = decode(draws, transitions)
+    assert set(plans) == {*VITERBI, "mode", "argmax"}
+    assert torch.equal(plans["argmax"], draws.marginals.argmax(dim=-1))
+    # With uniform transitions the best path takes the likeliest action of every position.
+    chosen = draws.frequencies.gather(2, plans["viterbi_paper_uniform_transitions"][..., None])[..., 0]
+    assert torch.equal(chosen, draws.frequencies.amax(dim=-1))
+    # With uniform emissions the pair does not matter.
+    assert len(plans["viterbi_paper_uniform_emissions"].unique(dim=0)) == 1
+    best = chain_of(draws, transitions).best_paths()[1]
+    for other in plans.values():
+        score = chain_of(draws, transitions).log_probability(other, torch.arange(4))
+        assert (score + chain_of(draws, transitions).log_normaliser() <= best + 1e-9).all()
+
+
+def test_the_naive_way_of_the_benchmark_gives_the_logits_of_the_network() -> None:
+    """Torch's own decoder with the same weights: what the fast path is measured against computes the same."""
+    path = Path(__file__).parents[3] / "benchmarks" / "planning.py"
+    spec = importlib.util.spec_from_file_location("planning_benchmark", path)
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    planner = make_planner().double()
+    (start, goal), latents = (side.double() for side in pairs(1)), torch.randn(9, 32).double()
+    naive = benchmark.naive_logits(planner, benchmark.torch_decoder(planner).double(), start, goal, latents)
+    with torch.inference_mode():
+        expected = planner(start.expand(9, -1), goal.expand(9, -1), latents).action_logits
+    torch.testing.assert_close(naive, expected, atol=1e-10, rtol=1e-10)

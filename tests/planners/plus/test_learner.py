@@ -1,0 +1,170 @@
+"""The loss against brute force, the average of the weights, the rate, and what a window is trained with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from p3iv.config import PlusConfig
+from p3iv.data.tensors import PlanningData
+from p3iv.errors import ConfigError
+from p3iv.planners.p3iv.losses import language_loss
+from p3iv.planners.plus.learner import Lessons, PlusLearner, chain_scores
+from p3iv.planners.plus.network import LinearPath, P3IVPlus, fit_linear_path
+from p3iv.planners.plus.planner import KIND
+from p3iv.training.loop import _shape_of
+from planners.plus.conftest import batch, quick
+from plans.test_chain import all_plans, log_weights
+
+
+def learner(data: PlanningData, **changes: Any) -> PlusLearner:
+    torch.manual_seed(0)
+    config = quick(**changes)
+    planner = P3IVPlus(_shape_of(data, config), config)
+    planner.fit(data)
+    return PlusLearner(planner, Lessons.of(planner, data), config, sync=lambda _: None)
+
+
+def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() -> None:
+    generator = torch.Generator().manual_seed(5)
+    emissions = torch.randn(6, 3, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    base = torch.randn(3, 4, 4, generator=generator, dtype=torch.float64)
+    beta = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+    ids, fold = torch.randint(4, (6, 3), generator=generator), torch.tensor([2, 0, 2, 0, 0, 2])  # none of fold 1
+    plans = all_plans(4, 3)
+
+    found = chain_scores(emissions, base, beta, ids, fold)
+    written = [log_weights(emissions, beta * base[fold[w]], w, plans) for w in range(6)]
+    log_z = torch.stack([weights.logsumexp(dim=0) for weights in written])
+    score = torch.stack([written[w][(plans == ids[w]).all(dim=1)][0] for w in range(6)])
+    torch.testing.assert_close(found, (log_z, score))
+    gradients = (torch.autograd.grad((z - s).sum(), (emissions, beta)) for z, s in (found, (log_z, score)))
+    torch.testing.assert_close(*gradients)
+
+
+def test_emissions_are_the_three_paths_weighted_with_the_ends_at_the_ends_alone(data: PlanningData) -> None:
+    planner = learner(data).planner.eval()
+    assert (planner.gain.unique().tolist(), planner.scale.unique().tolist()) == ([0.5], [18.0])
+    start, goal = data.val.start[:5], data.val.goal[:5]
+    with torch.no_grad():
+        found = planner(start, goal)
+        seen = planner.base.encode(start, goal)
+        hidden = planner.base.decode(planner.base.tokens_of(seen), None)[:, 0]
+        expected = 0.5 * planner.base.action_head(hidden) + 18 * planner.linear(start, goal)
+        texts = planner.base.encode_target(planner.language)
+        for place, (head, moment) in {0: (planner.end_heads[0], 0), -1: (planner.end_heads[1], 1)}.items():
+            expected[:, place] += 0.5 * head(seen[:, moment]) @ texts.T
+    torch.testing.assert_close(found.emissions, expected)
+
+
+def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
+    subject = learner(data)
+    plus, rows = subject.config.plus, torch.tensor([3, 50, 150])
+    assert (plus.spread, plus.ends, plus.label_smoothing, subject.config.loss.language) == (0.6, 2.0, 0.3, 0.5)
+    subject.student.eval()  # no dropout
+    taught, lessons = batch(data, rows), subject.lessons
+    assert lessons.linear is not None
+    found = {name: term.item() for name, term in subject._losses(taught).items()}
+    with torch.no_grad():
+        out = subject.student(taught.start, taught.goal, lessons.linear[rows].to(taught.start))
+    expected = dict.fromkeys(("chain", "spread", "ends"), 0.0)
+    for place, row in enumerate(rows.tolist()):
+        e, ids = out.emissions[place].double(), taught.action_ids[place]
+        first, second, third = ids.tolist()
+        step = lessons.transitions[lessons.fold[row]].double()  # beta is 1 before the first step
+        every = e[0][:, None, None] + step[:, :, None] + e[1][None, :, None] + step[None] + e[2]
+        log_z = every.logsumexp(dim=(0, 1, 2)).item()
+        expected["chain"] += (log_z - every[first, second, third].item()) / len(rows)
+        expected["spread"] += 0.6 * (log_z / 3 - e.mean().item()) / len(rows)
+        for scores, right in zip(out.end_scores[place].double(), (first, third), strict=True):
+            logs = scores.log_softmax(dim=0)
+            expected["ends"] -= 2 * (0.7 * logs[right] + 0.3 * logs.mean()).item() / len(rows)
+    expected["language"] = (
+        0.5
+        * language_loss(
+            out.states, out.descriptions, taught.action_ids, subject.config.loss.language_temperature
+        ).item()
+    )
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_planner_is_the_moving_average_of_its_student(data: PlanningData) -> None:
+    subject = learner(data, plus__average=0.75)
+    rows = torch.arange(16)
+    before = [parameter.detach().clone() for parameter in subject.planner.parameters()]
+    subject.train_step(batch(data, rows), None)
+    for old, mean, new in zip(before, subject.planner.parameters(), subject.student.parameters(), strict=True):
+        torch.testing.assert_close(mean, 0.75 * old + 0.25 * new)
+
+
+def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing(data: PlanningData) -> None:
+    subject = learner(data, plus__warm_up=4, optim__epochs=1, optim__batch_size=16, plus__linear=False)
+    rates = []
+    for rows in torch.arange(len(data.train)).split(16):
+        subject.train_step(batch(data, rows), None)
+        rates.append(subject.optimizer.param_groups[0]["lr"] / 7e-4)
+    assert rates[:4] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    left = subject.num_steps - 4
+    assert len(rates) == subject.num_steps
+    assert rates[4:] == pytest.approx([0.5 * (1 + math.cos(math.pi * k / left)) for k in range(left)])
+
+
+def test_the_rate_falls_over_all_the_epochs_that_few_windows_make(data: PlanningData) -> None:
+    steps = -(-len(data.train) // 64)
+    assert learner(data, optim__epochs=None, plus__linear=False).num_steps == steps * -(-240 // steps)
+
+
+def test_a_window_is_trained_with_scores_that_never_saw_its_video(data: PlanningData) -> None:
+    """Other labels in one video leave its own linear scores alone, and change those of others."""
+    video = data.train.windows[0].video
+    own = torch.tensor([w.video == video for w in data.train.windows])
+    ids = torch.where(own[:, None], (data.train.action_ids + 1) % len(data.names), data.train.action_ids)
+    other = replace(data, train=replace(data.train, action_ids=ids))
+    first, second = (
+        fit_linear_path(LinearPath(_shape_of(data, quick())), part, PlusConfig()) for part in (data, other)
+    )
+    torch.testing.assert_close(first[own], second[own], atol=1e-5, rtol=0)
+    assert not torch.allclose(first[~own], second[~own], atol=1e-5)
+
+
+OFF = {
+    "linear": False,
+    "neighbours": False,
+    "nearby": 0,
+    "held_out": False,
+    "decoder": False,
+    "end_heads": False,
+    "chain": False,
+    "backoff": 0.0,
+    "folds": 1,
+    "learned_beta": False,
+    "spread": 0.0,
+    "ends": 0.0,
+    "label_smoothing": 0.0,
+    "average": 0.0,
+}
+
+
+@pytest.mark.parametrize("piece", OFF)
+def test_every_piece_is_a_switch_that_changes_what_is_learned(piece: str, data: PlanningData) -> None:
+    rows = torch.arange(32)
+    states = []
+    for changes in ({}, {f"plus__{piece}": OFF[piece]}):
+        subject = learner(data, plus__warm_up=0, **changes)
+        terms = [subject.train_step(batch(data, rows), None) for _ in range(2)]
+        assert all(value.isfinite() for value in terms[-1].values())
+        states.append(KIND.scores(subject.planner.eval(), data.val.start[:8], data.val.goal[:8]))
+        if piece == "learned_beta":
+            states[-1] = subject.planner.log_beta.detach()
+    assert not torch.equal(*states)
+
+
+def test_without_step_texts_it_says_what_to_switch_off(data: PlanningData) -> None:
+    mute = replace(data, language=None)
+    with pytest.raises(ConfigError, match=r"plus\.end_heads and loss\.language need language\.npz"):
+        learner(mute)
+    learner(mute, plus__end_heads=False, loss__language=0.0).train_step(batch(data, torch.arange(8)), None)

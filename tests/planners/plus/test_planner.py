@@ -1,0 +1,230 @@
+"""P3IV+ from training to plans: its own chain decodes, draws and says how probable a plan is; and nothing leaks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from p3iv.config import override, parse_settings, preset_config
+from p3iv.data.folder import Dataset
+from p3iv.data.tensors import PlanningData
+from p3iv.errors import CheckpointError, ConfigError, PlanError
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.metrics.distributions import exact_divergences
+from p3iv.metrics.plans import PlanScores
+from p3iv.metrics.references import references_of
+from p3iv.planner import Planner
+from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.planners.plus.planner import KIND, TEMPERATURES
+from p3iv.plans.chain import Chain
+from p3iv.plans.draws import MODES, SampleSettings
+from p3iv.training.loop import TrainRequest, _shape_of, train
+from planners.plus.conftest import batch, quick
+
+
+@pytest.fixture(scope="module")
+def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    train(TrainRequest(dataset, folder, quick(optim__epochs=6)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(run: Path) -> TrainedPlanner:
+    return load_planner(run / BEST)
+
+
+@pytest.fixture(scope="module")
+def chain(trained: TrainedPlanner, data: PlanningData) -> Chain:
+    with torch.no_grad():
+        own: Chain = trained.planner.chain(data.test.start, data.test.goal)
+    return own
+
+
+def test_few_windows_make_more_epochs(dataset: Dataset, data: PlanningData, tmp_path: Path) -> None:
+    config = quick(optim__epochs=None, optim__max_cpu_s=1e-9)  # after the first epoch no other is begun
+    epochs = -(-240 // -(-len(data.train) // 64))
+    seen = []
+    train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=lambda report: seen.append(report.epochs)))
+    assert seen == [epochs]
+    assert epochs > 12
+
+
+def test_evaluation_scores_the_best_paths_and_probabilities_of_its_own_chain(
+    run: Path, chain: Chain, data: PlanningData
+) -> None:
+    found = evaluate(EvaluationRequest(run, settings=SampleSettings(50)))
+    best = chain.best_paths()[0]
+    assert found.decoder == "own"
+    success = (best == data.test.action_ids).all(dim=1).double().mean().item()
+    assert found.decoders["own"]["success_rate"].value == pytest.approx(success)
+    references = references_of(data.test.action_ids)
+    window, row = references.pairs
+    exact = exact_divergences(chain.log_probability(references.plans[row], window), references, len(data.names))
+    assert found.distribution["exact_nll"].value == pytest.approx(exact.nll.mean().item(), abs=1e-4)
+    assert found.distribution["exact_kl"].value == pytest.approx(exact.kl.mean().item(), abs=1e-4)
+    lines = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+    probabilities = chain.log_probability(best, torch.arange(len(best))).exp()
+    assert [line["probability"] for line in lines] == pytest.approx(probabilities.tolist(), abs=1e-4)
+
+
+def test_samples_are_draws_from_that_chain_in_every_mode(
+    trained: TrainedPlanner, chain: Chain, data: PlanningData
+) -> None:
+    draws = trained.sampler(SampleSettings(4000)).draw(data.test.start[:3], data.test.goal[:3])
+    modes = [draws.plans(mode, trained.transitions.row) for mode in MODES]
+    assert all(torch.equal(plans, modes[0]) for plans in modes)
+    torch.testing.assert_close(draws.marginals, chain.marginals()[:3], atol=1e-4, rtol=0)
+    torch.testing.assert_close(draws.frequencies, draws.marginals, atol=0.04, rtol=0)  # five standard deviations
+
+
+def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
+    run: Path, chain: Chain, data: PlanningData
+) -> None:
+    plans = Planner.from_pretrained(run).plan(data.test.start[4], data.test.goal[4], num_samples=2000)
+    best, logs = chain.best_plans(1)
+    assert plans.decoded == tuple(best[4, 0].tolist())
+    assert plans.decoded_probability == pytest.approx(float(logs[4, 0].exp()), abs=1e-4)
+    share = dict(zip(plans.plans, plans.probabilities, strict=True)).get(plans.decoded, 0.0)
+    assert share == pytest.approx(plans.decoded_probability, abs=0.06)
+
+
+def test_the_best_plans_have_the_probabilities_of_the_chain_best_first(
+    run: Path, chain: Chain, data: PlanningData
+) -> None:
+    found = Planner.from_pretrained(run).best_plans(data.test.start[4], data.test.goal[4], 7)
+    shares = [share for _, share in found]
+    assert len(found) == 7
+    assert shares == sorted(shares, reverse=True)
+    plans = torch.tensor([[data.names.index(step) for step in steps] for steps, _ in found])
+    expected = chain.log_probability(plans, torch.full((7,), 4)).exp()
+    assert shares == pytest.approx(expected.tolist(), rel=1e-3)
+
+
+def test_any_plan_in_words_has_a_probability(run: Path, chain: Chain, data: PlanningData) -> None:
+    planner, pair = Planner.from_pretrained(run), (data.test.start[4], data.test.goal[4])
+    ids = torch.tensor([[5, 70, 12]])  # no plan that would be drawn
+    words = [data.names[action] for action in ids[0].tolist()]
+    expected = chain.log_probability(ids, torch.tensor([4])).exp().item()
+    assert 0 < expected < 1e-4
+    assert planner.probability(*pair, words) == pytest.approx(expected, rel=1e-3)
+    with pytest.raises(PlanError, match=r"A plan of 2 steps, but this planner's plans have 3"):
+        planner.probability(*pair, words[:2])
+    with pytest.raises(PlanError, match=r"'set out a mag' is none of the 90 actions .* Near it: 'set out a mug'"):
+        planner.probability(*pair, ["set out a mag", *words[1:]])
+
+
+def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Path, data: PlanningData) -> None:
+    settings = SampleSettings(20)
+    alone, both = (evaluate(EvaluationRequest(run, settings=settings, ensemble=others)) for others in ((), (run,)))
+    assert (run / "evaluation_ensemble2.json").exists()
+    assert both.decoders["own"] == alone.decoders["own"]
+    assert both.distribution["exact_nll"].value == pytest.approx(alone.distribution["exact_nll"].value, abs=1e-6)
+    assert any("an ensemble" in note for note in both.notes)
+    start, goal = data.test.start[0], data.test.goal[0]
+    one, two = (Planner.from_pretrained(run, ensemble=others).plan(start, goal) for others in ((), (run, run)))
+    assert one.decoded == two.decoded
+    assert one.decoded_probability == pytest.approx(two.decoded_probability)
+
+
+def test_an_ensemble_over_two_horizons_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "other", quick(data__horizon=4, optim__epochs=1)))
+    with pytest.raises(CheckpointError, match=r"horizon=4, not 3.*no ensemble"):
+        evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
+
+
+def test_an_ensemble_over_two_splits_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    config = quick(data__split="video", data__split_seed=1, optim__epochs=1)
+    train(TrainRequest(dataset, tmp_path / "other", config))
+    with pytest.raises(CheckpointError, match=r"another split than .*no ensemble"):
+        evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
+
+
+def test_an_epoch_is_chosen_by_its_plans_in_percent_less_two_a_nat(trained: TrainedPlanner, data: PlanningData) -> None:
+    planner, references = trained.planner, references_of(data.val.action_ids)
+    with torch.no_grad():
+        chain = planner.chain(data.val.start, data.val.goal)
+    window, row = references.pairs
+    logs = chain.log_probability(references.plans[row], window)
+    nll = exact_divergences(logs, references, len(data.names)).nll.mean().item()
+    [merit] = KIND.merit(planner, data, PlanScores(0.5, 0.25, 0.125, len(data.val)))
+    assert merit == pytest.approx(50 + 25 + 12.5 - 2 * nll)
+
+
+def test_without_calibration_the_temperature_stays_at_one(data: PlanningData) -> None:
+    planner = KIND.build(_shape_of(data, quick()), quick(plus__calibrated=False))
+    KIND.fit(planner, data)
+    KIND.settle(planner, data)
+    assert planner.temperature.item() == 1.0
+    planner = KIND.build(_shape_of(data, quick()), quick())
+    KIND.fit(planner, data)
+    KIND.settle(planner, data)
+    assert planner.temperature.item() != 1.0
+
+
+def test_the_temperature_is_the_best_on_validation_and_part_of_the_checkpoint(
+    trained: TrainedPlanner, data: PlanningData
+) -> None:
+    temperature = trained.planner.temperature.item()
+    nearest = min(TEMPERATURES, key=lambda value: abs(value - temperature))
+    assert temperature == pytest.approx(nearest)
+    with torch.no_grad():
+        chain = trained.planner.chain(data.val.start, data.val.goal)
+    warm, cold = (Chain(chain.log_emissions * factor, chain.log_transitions) for factor in (1 / 1.15, 1.15))
+    plans, windows = data.val.action_ids, torch.arange(len(data.val))
+    least = -chain.log_probability(plans, windows).mean()
+    assert least < -warm.log_probability(plans, windows).mean() + 0.02  # the choice is by smoothed NLL over references
+    assert least < -cold.log_probability(plans, windows).mean() + 0.02
+
+
+def test_a_planner_trained_on_permuted_plans_is_at_chance(data: PlanningData) -> None:
+    """Plans handed to other windows at random leave nothing to learn from what is seen."""
+    order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))
+    ids = data.train.action_ids[order]
+    epochs = 4
+    config = quick(optim__epochs=epochs)
+    permuted = replace(data, train=replace(data.train, action_ids=ids))
+    accuracies = []
+    for side in (permuted, data):
+        torch.manual_seed(0)
+        planner = KIND.build(_shape_of(side, config), config)
+        KIND.fit(planner, side)
+        learner = KIND.teach(planner, side, config, lambda _: None)
+        for _ in range(epochs):
+            for rows in torch.randperm(len(ids)).split(64):
+                learner.train_step(batch(side, rows), None)
+        plans = KIND.predict(planner.eval(), None, data.val.start, data.val.goal)  # type: ignore[arg-type]
+        accuracies.append(float((plans == data.val.action_ids).double().mean()))
+    most_frequent = data.train.action_ids.flatten().bincount().max() / data.train.action_ids.numel()
+    assert accuracies[0] < most_frequent + 0.03
+    assert accuracies[1] > 3 * accuracies[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("plus.folds=0", "plus.folds=0, but it must be at least 1"),
+        ("plus.nearby=11", "plus.nearby=11, but it must be from 0 to 10 seconds"),
+        ("plus.chain=1", "plus.chain=1, but it must be true or false"),
+        ("plus.average=1", "from 0 to below 1"),
+        ("plus.longest_step=0", "plus.longest_step=0.0, but it must be above 0"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        override(preset_config("p3iv-plus"), parse_settings([setting]))
+
+
+def test_supervision_by_pictures_is_refused(data: PlanningData) -> None:
+    config = quick(loss__supervision="visual")
+    with pytest.raises(ConfigError, match=r"loss\.supervision=visual, but planner=p3iv-plus learns from step texts"):
+        KIND.build(_shape_of(data, config), config)
+
+
+def test_something_must_score_the_actions() -> None:
+    with pytest.raises(ConfigError, match=r"plus\.linear=False, but it must be true, or decoder true"):
+        quick(plus__linear=False, plus__decoder=False)

@@ -1,0 +1,169 @@
+"""The chain against brute force over all A^T plans, zero probabilities included."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import p3iv.plans.chain
+from p3iv.errors import PlanError
+from p3iv.plans.chain import Chain
+
+
+def all_plans(num_actions: int, horizon: int) -> Tensor:
+    return torch.tensor(list(itertools.product(range(num_actions), repeat=horizon)))
+
+
+def weigh(emissions: Tensor, transitions: Tensor, plans: Tensor) -> Tensor:
+    """The definition, plan by plan: (N, A^T)."""
+    table = torch.ones(len(emissions), len(plans), dtype=torch.float64)
+    for window, emission in enumerate(emissions.double()):
+        for number, plan in enumerate(plans.tolist()):
+            for position, action in enumerate(plan):
+                table[window, number] *= emission[position, action]
+                if position:
+                    table[window, number] *= transitions[plan[position - 1], action]
+    return table
+
+
+def random_weights(seed: int, horizon: int, num_actions: int, zeros: float) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    tables = []
+    for shape in ((3, horizon, num_actions), (num_actions, num_actions)):
+        weights = torch.rand(shape, generator=generator, dtype=torch.float64)
+        tables.append(weights * (torch.rand(shape, generator=generator) >= zeros))
+    return tables[0], tables[1]
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    horizon=st.integers(1, 4),
+    num_actions=st.integers(1, 4),
+    zeros=st.sampled_from([0, 0.4]),
+)
+def test_every_answer_equals_brute_force(seed: int, horizon: int, num_actions: int, zeros: float) -> None:
+    emissions, transitions = random_weights(seed, horizon, num_actions, zeros)
+    chain, plans = Chain.of(emissions, transitions), all_plans(num_actions, horizon)
+    weights = weigh(emissions, transitions, plans)
+    paths, scores = chain.best_paths()
+    torch.testing.assert_close(scores.exp(), weights.max(dim=1).values)
+    torch.testing.assert_close(chain.log_normaliser().exp(), weights.sum(dim=1))
+    for window in range(len(weights)):
+        if not weights[window].any():
+            continue
+        shares = weights[window] / weights[window].sum()
+        (number,) = (plans == paths[window]).all(dim=1).nonzero()[0]
+        assert weights[window, number] == pytest.approx(weights[window].max().item())
+        given_window = torch.full((len(plans),), window)
+        torch.testing.assert_close(chain.log_probability(plans, given_window).exp(), shares)
+        for position, action in itertools.product(range(horizon), range(num_actions)):
+            expected = shares[plans[:, position] == action].sum()
+            torch.testing.assert_close(chain.marginals()[window, position, action], expected)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    horizon=st.integers(1, 4),
+    num_actions=st.integers(1, 4),
+    zeros=st.sampled_from([0, 0.4]),
+    number=st.integers(1, 9),
+)
+def test_the_best_plans_are_those_of_brute_force_in_order(
+    seed: int, horizon: int, num_actions: int, zeros: float, number: int
+) -> None:
+    emissions, transitions = random_weights(seed, horizon, num_actions, zeros)
+    chain, plans = Chain.of(emissions, transitions), all_plans(num_actions, horizon)
+    weights = weigh(emissions, transitions, plans)
+    found, logs = chain.best_plans(number)
+    assert found.shape == (3, number, horizon)
+    for window in range(3):
+        if not weights[window].any():
+            continue
+        shares = weights[window] / weights[window].sum()
+        most = shares.sort(descending=True).values[:number]
+        torch.testing.assert_close(logs[window, : len(most)].exp(), most)
+        assert (logs[window, len(most) :] == -torch.inf).all()
+        possible = found[window][logs[window] > -torch.inf]
+        assert len(possible.unique(dim=0)) == len(possible)
+        given_window = torch.full((len(possible),), window)
+        torch.testing.assert_close(chain.log_probability(possible, given_window), logs[window, : len(possible)])
+
+
+@given(seed=st.integers(0, 10_000), horizon=st.integers(2, 3), num_actions=st.integers(2, 4))
+def test_the_gradient_of_log_z_is_the_marginals_and_of_log_p_that_of_brute_force(
+    seed: int, horizon: int, num_actions: int
+) -> None:
+    weights = random_weights(seed, horizon, num_actions, zeros=0)
+    emissions, transitions = (part.clamp_min(1e-3).log().requires_grad_() for part in weights)
+    chain, plans = Chain(emissions, transitions), all_plans(num_actions, horizon)
+    (gradient,) = torch.autograd.grad(chain.log_normaliser().sum(), emissions, retain_graph=True)
+    torch.testing.assert_close(gradient, chain.marginals().detach())
+
+    chosen = plans[torch.arange(3) % len(plans)]
+    written = torch.stack([log_weights(emissions, transitions, w, plans) for w in range(3)]).log_softmax(dim=1)
+    expected = written[torch.arange(3), torch.arange(3) % len(plans)].sum()
+    found = chain.log_probability(chosen, torch.arange(3)).sum()
+    torch.testing.assert_close(found, expected)
+    gradients = (torch.autograd.grad(value, (emissions, transitions)) for value in (found, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def log_weights(log_emissions: Tensor, log_transitions: Tensor, window: int, plans: Tensor) -> Tensor:
+    """The definition with a graph: (A^T,)."""
+    steps = log_emissions[window, torch.arange(plans.shape[1]), plans].sum(dim=1)
+    return steps + log_transitions[plans[:, :-1], plans[:, 1:]].sum(dim=1)
+
+
+def test_draws_have_the_exact_distribution() -> None:
+    """Pearson's chi-squared over all plans of positive probability; none of probability 0 is ever drawn."""
+    emissions, transitions = random_weights(7, 3, 4, zeros=0.25)
+    plans, number = all_plans(4, 3), 40_000
+    uniforms = torch.rand(number, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    drawn = Chain.of(emissions, transitions).draw(uniforms)
+    for window, weights in enumerate(weigh(emissions, transitions, plans)):
+        expected = number * weights / weights.sum()
+        keys = (drawn[window] * torch.tensor([16, 4, 1])).sum(dim=1)
+        counts = torch.bincount(keys, minlength=64).double()
+        possible = expected > 0
+        assert counts[~possible].sum() == 0
+        statistic = ((counts - expected)[possible] ** 2 / expected[possible]).sum()
+        freedom = possible.sum() - 1
+        assert statistic < freedom + 4 * (2 * freedom) ** 0.5  # mean and four standard deviations
+
+
+def test_a_window_is_drawn_by_itself() -> None:
+    emissions, transitions = random_weights(3, 3, 4, zeros=0)
+    uniforms = torch.rand(50, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    together = Chain.of(emissions, transitions).draw(uniforms)
+    for window in range(len(emissions)):
+        assert torch.equal(Chain.of(emissions[window : window + 1], transitions).draw(uniforms)[0], together[window])
+
+
+def test_a_long_chain_does_not_underflow() -> None:
+    emissions = torch.full((1, 400, 5), 1e-3, dtype=torch.float64)
+    transitions = torch.full((5, 5), 1e-3, dtype=torch.float64)
+    chain = Chain.of(emissions, transitions)
+    log_plan = 799 * torch.tensor(1e-3, dtype=torch.float64).log()
+    torch.testing.assert_close(chain.log_normaliser()[0], log_plan + 400 * torch.tensor(5.0).double().log())
+    assert chain.best_paths()[1].isfinite().all()
+
+
+def test_blocks_do_not_change_the_best_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    emissions, transitions = random_weights(5, 4, 6, zeros=0.2)
+    whole = Chain.of(emissions, transitions).best_paths()
+    monkeypatch.setattr(p3iv.plans.chain, "_MOST_ELEMENTS", 1)
+    parts = Chain.of(emissions, transitions).best_paths()
+    assert torch.equal(whole[0], parts[0])
+    assert torch.equal(whole[1], parts[1])
+
+
+def test_nothing_can_be_drawn_where_no_plan_is_possible() -> None:
+    chain = Chain.of(torch.eye(2)[None], torch.eye(2))
+    assert chain.best_paths()[1].item() == -torch.inf
+    with pytest.raises(PlanError, match="No plan is possible"):
+        chain.draw(torch.rand(3, 2))

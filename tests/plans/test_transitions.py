@@ -1,0 +1,69 @@
+"""Transition matrices: what is counted, how it is smoothed, who may be looked at."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import torch
+
+from p3iv.config import DataConfig
+from p3iv.data.folder import open_dataset
+from p3iv.data.tensors import load_planning_data
+from p3iv.data.windows import curate
+from p3iv.plans.transitions import SMOOTHING, fit_transitions, paper_transitions, row_transitions
+
+TRAIN = [(0, 1, 2), (0, 1), (0, 2, 1), (3,)]
+
+
+def test_rows_are_smoothed_counts_of_whole_videos() -> None:
+    matrix, smoothing = row_transitions(TRAIN, [(0, 1, 2)], 4)
+    counts = torch.tensor([[0, 2, 1, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    expected = [[(n + smoothing / 4) / (sum(row) + smoothing) for n in row] for row in counts.tolist()]
+    torch.testing.assert_close(matrix, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_the_smoothing_is_the_one_under_which_validation_is_most_probable() -> None:
+    held_out: list[list[tuple[int, ...]]] = [[(0, 1, 2)], [(0, 3, 0, 2)], [(2, 0), (1, 3), (0, 1)]]
+    for val in held_out:
+        chosen = row_transitions(TRAIN, val, 4)[1]
+        counts = torch.zeros(4, 4)
+        for sequence in TRAIN:
+            for a, b in itertools.pairwise(sequence):
+                counts[a, b] += 1
+
+        def likelihood(s: float, val: list[tuple[int, ...]] = val, counts: torch.Tensor = counts) -> float:
+            pairs = [(a, b) for sequence in val for a, b in itertools.pairwise(sequence)]
+            return sum(math.log((counts[a, b] + s / 4) / (counts[a].sum() + s)) for a, b in pairs)
+
+        assert likelihood(chosen) >= max(map(likelihood, SMOOTHING)) - 1e-6
+
+
+def test_without_validation_sequences_the_smoothing_is_one() -> None:
+    assert row_transitions(TRAIN, [(1,)], 4)[1] == 1.0
+
+
+def test_the_papers_matrix_is_a_softmax_of_normalised_counts() -> None:
+    matrix = paper_transitions(torch.tensor([[0, 1, 2], [0, 2, 1]]), 4)
+    logits = torch.tensor([[0, 0.5, 0.5, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.float64)
+    torch.testing.assert_close(matrix, logits.exp() / logits.exp().sum(dim=1, keepdim=True))
+    assert (matrix.amax(dim=1) / matrix.amin(dim=1)).max() <= math.e + 1e-9
+
+
+def test_transitions_are_counted_in_training_videos_alone(tabletop: Path) -> None:
+    dataset = open_dataset(tabletop)
+    data = load_planning_data(dataset, DataConfig(split="release"))
+    assert dataset.split is not None
+    training = set(dataset.split.train)
+    expected = sum(len(v.steps) - 1 for v in dataset.videos if v.id in training)
+    assert sum(len(s) - 1 for s in data.train_sequences) == expected
+    fitted = fit_transitions(data)
+    torch.testing.assert_close(fitted.row.sum(dim=1), torch.ones(len(data.names)))
+
+
+def test_a_split_by_window_counts_what_training_windows_cover(tabletop: Path) -> None:
+    dataset = open_dataset(tabletop)
+    sets = curate(dataset.videos, dataset.vocabulary, DataConfig(split="window"))
+    covered = {(w.video, w.first_step + i) for w in sets.train for i in range(len(w.action_ids) - 1)}
+    assert sum(len(s) - 1 for s in sets.train_sequences) == len(covered)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from p3iv.readers.niv import read_niv
+from p3iv.readers.rows import csv_rows, order_steps
+from p3iv.types import ProblemLog, Step
+
+QUIET = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)).map(sorted), min_size=1, max_size=12)
+SOUND_LINES = [f"row,{number}\n" for number in range(5)]
+
+
+@given(SPANS)
+@QUIET
+def test_steps_are_ordered_by_start_then_end_and_stably(tmp_path: Path, spans: list[list[int]]) -> None:
+    rows = [f"STEP {number},{start},{end}\n" for number, (start, end) in enumerate(spans)]
+    (tmp_path / "task_1.csv").write_text("".join(rows), encoding="utf-8")
+    annotations = read_niv(tmp_path)
+    got = [(step.start_s, step.end_s, int(step.action.split()[1])) for step in annotations.videos[0].steps]
+    assert annotations.problems == ()
+    assert got == sorted((start, end, number) for number, (start, end) in enumerate(spans))
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=8))
+def test_steps_without_times_stay_as_they_came(names: list[str]) -> None:
+    assert [step.action for step in order_steps(Step(name) for name in names)] == names
+
+
+@given(st.integers(0, 3).flatmap(lambda num_broken: st.permutations([*SOUND_LINES, *['"broken\n'] * num_broken])))
+def test_broken_records_never_hide_the_sound_rows_around_them(lines: list[str]) -> None:
+    log = ProblemLog()
+    rows = [row for _, row in csv_rows("x.csv", "".join(lines), log)]
+    assert sorted(rows) == [line.strip().split(",") for line in SOUND_LINES]
+    broken = [f"x.csv:{number}" for number, line in enumerate(lines, start=1) if line not in SOUND_LINES]
+    assert [problem.where for problem in log.problems] == broken
