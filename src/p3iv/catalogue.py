@@ -1,0 +1,257 @@
+"""Names, labels, units and directions of everything that tables, reports and commands show.
+
+One entry per metric, decoder, sampling mode and loss term. A new one is its arithmetic where it belongs and an entry
+here; every table, page and command then shows it. The order of the entries is the order of rows and columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["higher", "lower", "neither"]  # which values are better
+Group = Literal["plans", "samples", "chain", "released", "cost", "data"]
+# plans: one plan per window, by decoder; samples: sampled plans, by mode; chain: exact probabilities, without samples;
+# released: as released code computes it; cost: of a run; data: counted in the windows, without a planner
+
+ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓", "neither": ""}
+UNDEFINED = "-"  # the text of a value that is nan
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric as tables, pages and commands show it."""
+
+    name: str  # in Python, JSON and CSV
+    label: str  # in narrow tables
+    title: str  # where there is space
+    unit: str  # %, nats, plans, s, ms, or empty; values in % are kept as shares from 0 to 1
+    digits: int  # after the decimal point
+    direction: Direction
+    group: Group
+    about: str
+    released: str = ""  # the metric that released code computes under the name of this one
+
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied by before it is printed."""
+        return 100.0 if self.unit == "%" else 1.0
+
+    @property
+    def heading(self) -> str:
+        """The title and, where it has one, the unit."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    @property
+    def arrow(self) -> str:
+        """↑ where higher is better, ↓ where lower is, else empty."""
+        return ARROWS[self.direction]
+
+    def text(self, value: float, *, sign: bool = False) -> str:
+        """A value without its unit; `sign` for differences.
+
+        >>> METRICS["success_rate"].text(0.345), METRICS["kl"].text(3.456), METRICS["kl"].text(float("nan"))
+        ('34.5', '3.46', '-')
+        """
+        if math.isnan(value):
+            return UNDEFINED
+        if math.isinf(value):
+            return "∞" if value > 0 else "-∞"
+        return f"{self.scale * value:{'+' if sign else ''},.{self.digits}f}"
+
+    def best(self, values: Iterable[float]) -> float | None:
+        """The best of several values; None where all are equal, or where neither direction is better."""
+        found = {value for value in values if not math.isnan(value)}
+        if self.direction == "neither" or len(found) < 2:
+            return None
+        return max(found) if self.direction == "higher" else min(found)
+
+
+def _by_name(*metrics: Metric) -> dict[str, Metric]:
+    return {metric.name: metric for metric in metrics}
+
+
+METRICS = _by_name(
+    Metric(
+        "success_rate", "SR", "success rate", "%", 1, "higher", "plans",
+        "windows whose plan is the reference, step for step",
+    ),
+    Metric(
+        "mean_accuracy", "mAcc", "mean accuracy", "%", 1, "higher", "plans",
+        "positions that hold the right step",
+        released="macro_precision",
+    ),
+    Metric(
+        "mean_iou", "mIoU", "mean IoU", "%", 1, "higher", "plans",
+        "overlap of the sets of steps of plan and reference, in any order",
+        released="bitwise_iou",
+    ),
+    Metric(
+        "kl", "KL", "KL divergence", "nats", 2, "lower", "samples",
+        "from the distribution of the reference plans to that of the samples, which is smoothed by 1 %",
+    ),
+    Metric(
+        "nll", "NLL", "negative log-likelihood", "nats", 2, "lower", "samples",
+        "of the reference plans under the distribution of the samples, which is smoothed by 1 %",
+    ),
+    Metric(
+        "mode_precision", "precision", "mode precision", "%", 1, "higher", "samples",
+        "samples that are one of the reference plans",
+    ),
+    Metric(
+        "mode_recall", "recall", "mode recall", "%", 1, "higher", "samples",
+        "reference plans that were sampled",
+    ),
+    Metric(
+        "cosine_distance", "cos", "cosine distance", "", 3, "neither", "samples",
+        "mean distance of two samples; neither direction is better, since random plans are the most diverse",
+    ),
+    Metric(
+        "distinct_plans", "distinct", "distinct plans", "plans", 1, "neither", "samples",
+        "different plans among the samples of a window",
+    ),
+    Metric(
+        "exact_kl", "exact KL", "exact KL divergence", "nats", 2, "lower", "chain",
+        "KL divergence with the chain's own probabilities in place of samples",
+    ),
+    Metric(
+        "exact_nll", "exact NLL", "exact negative log-likelihood", "nats", 2, "lower", "chain",
+        "negative log-likelihood with the chain's own probabilities in place of samples",
+    ),
+    Metric(
+        "bitwise_iou", "bitwise IoU", "bitwise IoU (P3IV's mIoU)", "%", 1, "higher", "released",
+        "bitwise and / or of action ids; changes when the same actions are numbered in another order",
+    ),
+    Metric(
+        "macro_precision", "macro precision", "macro precision (P3IV's mAcc)", "%", 1, "higher", "released",
+        "precision of every action over all positions, averaged over actions",
+    ),
+    Metric(
+        "batch_iou", "batch IoU", "batch IoU (PDPP's MIoU1)", "%", 1, "higher", "released",
+        "overlap of the sets of all steps in a mini-batch; changes with the batch size",
+    ),
+    Metric(
+        "marginal_kl", "marginal KL", "marginal KL (PDPP's)", "nats", 2, "lower", "released",
+        "KL divergence of single positions, after PDPP's softmax",
+    ),
+    Metric(
+        "marginal_nll", "marginal NLL", "marginal NLL (PDPP's)", "nats", 2, "lower", "released",
+        "negative log-likelihood of single positions, after PDPP's softmax",
+    ),
+    Metric("parameters", "parameters", "parameters", "", 0, "lower", "cost", "trained numbers of the planner"),
+    Metric("training_s", "CPU s", "training", "CPU s", 0, "lower", "cost", "processor time of the training"),
+    Metric(
+        "milliseconds_per_plan", "ms", "time per plan", "ms", 2, "lower", "cost",
+        "processor time of one plan without samples, pair by pair",
+    ),
+    Metric(
+        "plans_per_pair", "plans per pair", "plans per start and goal", "plans", 2, "neither", "data",
+        "different plans per pair of first and last step",
+    ),
+    Metric(
+        "plans_per_window", "plans per window", "plans per window", "plans", 2, "neither", "data",
+        "different plans that share a window's first and last step",
+    ),
+)  # fmt: skip
+
+
+def metrics_of(group: Group) -> tuple[Metric, ...]:
+    """The metrics of one group, in the order of the catalogue."""
+    return tuple(metric for metric in METRICS.values() if metric.group == group)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One way to get one plan per window."""
+
+    name: str  # in evaluation.json
+    label: str
+    about: str
+    ablation_of: str = ""  # the decoder that this one takes something away from
+
+
+OWN_DECODER = "own"
+DEFAULT_DECODER = "viterbi"
+DECODERS = {
+    decoder.name: decoder
+    for decoder in (
+        Decoder(OWN_DECODER, "the planner's own plan", "chosen by the planner itself: its chain, search or retrieval"),
+        Decoder(DEFAULT_DECODER, "Viterbi, soft marginals", "averaged soft marginals, row-stochastic transitions"),
+        Decoder("viterbi_paper", "Viterbi as in the paper", "sample frequencies, the paper's transitions"),
+        Decoder(
+            "viterbi_paper_uniform_emissions", "uniform emissions", "the paper's transitions alone", "viterbi_paper"
+        ),
+        Decoder(
+            "viterbi_paper_uniform_transitions", "uniform transitions", "sample frequencies alone", "viterbi_paper"
+        ),
+        Decoder("mode", "most frequent sample", "the plan that was sampled most often"),
+        Decoder("argmax", "most likely step per position", "each position on its own, without transitions"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class SamplingMode:
+    """One way to sample plans."""
+
+    name: str  # of `--mode`, and in evaluation.json
+    label: str
+    about: str
+
+
+DEFAULT_MODE = "argmax"
+SAMPLING_MODES = {
+    mode.name: mode
+    for mode in (
+        SamplingMode(DEFAULT_MODE, "argmax per latent", "the most likely steps under each latent, as in the paper"),
+        SamplingMode("categorical", "drawn per latent", "steps drawn from each latent's softmax"),
+        SamplingMode("chain", "drawn from the chain", "exact samples of the chain of emissions and transitions"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """One column of metrics.csv that a planner's training writes."""
+
+    name: str
+    label: str  # at the end of its curve
+    short: str  # in the epoch line; empty where it is left out
+    panel: str  # the title of the diagram that it is drawn in
+    unit: str = ""  # % for shares from 0 to 1
+
+    def text(self, value: float) -> str:
+        """A value as the epoch line shows it."""
+        return f"{100 * value:.0f}%" if self.unit == "%" else f"{value:.2f}"
+
+
+_STEPS = "Losses of steps and descriptions"
+_CRITIC = "Adversarial loss and loss of the critic"
+_VERDICTS = "Correct verdicts of the critic"
+LOSS_TERMS = {
+    term.name: term
+    for term in (
+        LossTerm("chain", "chain", "chain", _STEPS),  # P3IV+
+        LossTerm("ends", "ends", "ends", _STEPS),  # P3IV+
+        LossTerm("action", "action", "La", _STEPS),
+        LossTerm("language", "language", "Ll", _STEPS),
+        LossTerm("state", "state", "Ls", "Loss of imagined states"),
+        LossTerm("context", "context", "ctx", "Loss of the context"),  # Ext-GAIL
+        LossTerm("recovery", "recovery", "rec", "Loss of recovering the context"),  # Ext-GAIL
+        LossTerm("adversarial", "adversarial", "adv", _CRITIC),
+        LossTerm("critic", "critic", "", _CRITIC),
+        LossTerm("critic_real", "real", "real", _VERDICTS, "%"),
+        LossTerm("critic_generated", "generated", "gen", _VERDICTS, "%"),
+        LossTerm("diversity", "diversity", "reg", "Diversity loss"),
+        LossTerm("diversity_ratio", "ratio", "ratio", "Diversity: change per change of z"),
+        LossTerm("spread", "spread", "spread", "Spread of the emissions"),  # P3IV+
+        LossTerm("total", "total", "", "Total loss"),
+    )
+}
+
+
+def loss_term(name: str) -> LossTerm:
+    """The entry of a loss term; one made of its name for a term without an entry."""
+    return LOSS_TERMS.get(name) or LossTerm(name, name, name, f"Loss: {name}")

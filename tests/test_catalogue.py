@@ -1,0 +1,63 @@
+import math
+
+import pytest
+import torch
+
+from p3iv.catalogue import (
+    DECODERS,
+    DEFAULT_DECODER,
+    DEFAULT_MODE,
+    LOSS_TERMS,
+    METRICS,
+    OWN_DECODER,
+    SAMPLING_MODES,
+    loss_term,
+    metrics_of,
+)
+from p3iv.metrics.distributions import distribution_values
+from p3iv.metrics.references import references_of
+from p3iv.plans.decoding import DEFAULT, OWN, VITERBI
+from p3iv.plans.distribution import count_plans
+from p3iv.plans.draws import MODES
+
+
+@pytest.mark.parametrize("catalogue", [METRICS, DECODERS, SAMPLING_MODES, LOSS_TERMS])
+def test_every_entry_is_found_under_its_own_name(catalogue: dict[str, object]) -> None:
+    assert [getattr(entry, "name", None) for entry in catalogue.values()] == list(catalogue)
+
+
+def test_metrics_of_sampled_plans_are_those_that_are_computed() -> None:
+    plans = torch.tensor([[1, 2], [1, 3]])
+    values = distribution_values(count_plans(plans[:, None]), references_of(plans), num_actions=4)
+    assert set(vars(values)) == {metric.name for metric in metrics_of("samples")}
+
+
+def test_decoders_and_modes_are_those_that_plans_have() -> None:
+    assert {OWN, *VITERBI, "mode", "argmax"} == set(DECODERS)
+    assert (OWN, DEFAULT) == (OWN_DECODER, DEFAULT_DECODER)
+    assert tuple(SAMPLING_MODES) == MODES
+    assert DEFAULT_MODE in SAMPLING_MODES
+
+
+def test_what_released_code_computes_under_a_name_is_a_metric() -> None:
+    assert {metric.released for metric in METRICS.values()} - {""} <= {m.name for m in metrics_of("released")}
+
+
+def test_texts_carry_the_digits_of_a_metric() -> None:
+    assert METRICS["success_rate"].text(0.3456) == "34.6"
+    assert METRICS["success_rate"].text(0.021, sign=True) == "+2.1"
+    assert METRICS["kl"].text(math.inf) == "∞"
+    assert METRICS["parameters"].text(1234567) == "1,234,567"
+    assert METRICS["kl"].heading == "KL divergence, nats"
+
+
+def test_the_best_value_follows_the_direction() -> None:
+    values = (0.2, math.nan, 0.5)
+    assert METRICS["success_rate"].best(values) == 0.5
+    assert METRICS["kl"].best(values) == 0.2
+    assert METRICS["cosine_distance"].best(values) is None
+    assert METRICS["kl"].best((0.2, 0.2)) is None
+
+
+def test_a_loss_term_without_an_entry_gets_one_made_of_its_name() -> None:
+    assert loss_term("novelty").panel == "Loss: novelty"
