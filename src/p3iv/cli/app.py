@@ -71,8 +71,8 @@ def info(
 ) -> None:
     """Show versions, device, threads and which optional parts are installed."""
     from p3iv.environment import (
-        EXTRAS,
         describe_environment,
+        requirements,
     )
 
     environment = describe_environment()
@@ -92,7 +92,7 @@ def info(
     for name, value in rows:
         out.print(f"{name:<{width}}{value}", markup=False)
     for extra, there in environment.extras.items():
-        state = "installed" if there else f"missing {', '.join(EXTRAS[extra])}: pip install 'p3iv[{extra}]'"
+        state = "installed" if there else f"missing {', '.join(requirements()[extra])}: pip install 'p3iv[{extra}]'"
         out.print(f"{'extra ' + extra:<{width}}{state}", markup=False)
 
 
