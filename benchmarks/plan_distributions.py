@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from p3iv.config import config_from, preset_config, setting_names
-from p3iv.files import whole_file
+from p3iv.files import atomic_file
 
 SHARES = ("mode_precision", "mode_recall", "cosine_distance")
 COLUMNS = (
@@ -101,7 +101,7 @@ def main() -> None:
             table = {_key(row): row for row in csv.DictReader(file)}
     for run in args.runs:
         table |= {_key(row): row for row in rows_of(run)}
-    with whole_file(args.table) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+    with atomic_file(args.table) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(table[key] for key in sorted(table))

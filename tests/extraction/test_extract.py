@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ import torch
 from clips import number_of
 from extraction.conftest import LENGTHS_S
 from p3iv.data.folder import open_dataset
+from p3iv.data.simulate import simulate_dataset
 from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
+from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.extraction.engines import run_processes
 from p3iv.extraction.extract import WORK_FOLDER, extract_features
 from p3iv.extraction.request import Advance, EncodedVideo, ExtractionReport, ExtractionRequest, Recipe, VideoTask
@@ -224,19 +227,25 @@ def test_killed_half_way_and_run_again_it_ends_the_same(kitchen: Path, expected:
 HOLD = """
 import sys, time
 from pathlib import Path
-from p3iv.extraction.extract import hold_folder
-with hold_folder(Path(sys.argv[1])):
+from p3iv.data.folder import exclusive_dataset
+with exclusive_dataset(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
 
 
-def test_a_second_extraction_into_one_folder_is_refused(kitchen: Path, expected: dict[str, str]) -> None:
+def test_extract_align_and_simulate_wait_for_each_other(kitchen: Path, expected: dict[str, str]) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, kitchen], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(BusyError, match="Another process is extracting features in"):
-            extract(kitchen)
+        writers: list[Callable[[], object]] = [
+            lambda: extract(kitchen),
+            lambda: align_dataset(AlignmentRequest(kitchen)),
+            lambda: simulate_dataset(kitchen),
+        ]
+        for write in writers:
+            with pytest.raises(BusyError, match=f"Another process is writing into {kitchen}"):
+                write()
         other.kill()
     extract(kitchen)  # what was killed holds nothing
     assert content_of(kitchen) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
 from p3iv.errors import DatasetError
 from p3iv.features.language import LanguageTable, read_language
 from p3iv.features.store import FeatureStore
-from p3iv.files import is_leftover, write_text
+from p3iv.files import exclusive, is_leftover, write_text
 from p3iv.readers.folder import read_folder
 from p3iv.types import Action, Split, Video, Vocabulary, listed
 
@@ -132,6 +133,20 @@ def _check_value(path: Path, key: str, value: object) -> None:
         raise DatasetError(
             f"{path}: {key} is {str(value)[:20]}, but must be above 0 and at most {MOST_FEATURES_PER_SECOND}."
         )
+
+
+@contextmanager
+def exclusive_dataset(folder: Path) -> Iterator[None]:
+    """Allow one process at a time to change a dataset folder: whatever changes one also rewrites dataset.yaml.
+
+    Raises:
+        BusyError: another process is changing it.
+        DatasetError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: there is no such folder. Give a dataset folder, which has a steps.csv.")
+    with exclusive(folder / CARD_FILE, doing=f"is writing into {folder}"):
+        yield
 
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")  # of the files in videos/

@@ -16,7 +16,7 @@ from p3iv.errors import ConfigError, SourceError, SplitError
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.features.pack import copy_store, import_features
 from p3iv.features.store import FeatureStore, PackedFeatures
-from p3iv.files import whole_file, whole_folder
+from p3iv.files import atomic_file, atomic_folder
 from p3iv.readers.coin import read_coin
 from p3iv.readers.crosstask import read_crosstask
 from p3iv.readers.folder import read_folder, read_split, read_video_column, write_split
@@ -221,7 +221,7 @@ def copy_truth(request: ImportRequest, dataset: Dataset) -> list[Problem]:
     whole = _whole_videos(request.source, dataset.videos)
     reader = TruthReader(dataset.videos, dataset.vocabulary)
     left_out: Counter[str] = Counter()
-    with whole_file(dataset.folder / TRUTH_FILE) as beside, beside.open("wb") as kept, source.open("rb") as lines:
+    with atomic_file(dataset.folder / TRUTH_FILE) as beside, beside.open("wb") as kept, source.open("rb") as lines:
         for line in lines:
             if _fits(line, reader, whole):
                 kept.write(line)
@@ -262,7 +262,7 @@ def import_dataset(request: ImportRequest, *, progress: Progress | None = None) 
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
     annotations = _read(request)
-    with whole_folder(request.destination.resolve()) as folder:  # a link keeps leading where it leads
+    with atomic_folder(request.destination.resolve()) as folder:  # a link keeps leading where it leads
         return _build(request, annotations, folder, progress)
 
 

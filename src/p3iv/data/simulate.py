@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset
 from p3iv.data.importing import Progress
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.files import whole_folder
+from p3iv.files import atomic_folder
 from p3iv.types import Array, ProblemLog, Video, Vocabulary, listed
 
 DEFAULT_NOISE: Final = 4.5
@@ -181,11 +181,17 @@ def simulate_dataset(
     """Give a dataset stand-in features made from its annotations and step embeddings, and mark it simulated."""
     if not 0 <= noise < math.inf:
         raise ConfigError(f"--noise {noise}, but it is a number from 0, such as {DEFAULT_NOISE}.")
-    dataset = open_dataset(folder)
-    _refuse_to_replace_features(dataset, overwrite=overwrite)
+    with exclusive_dataset(folder):
+        dataset = open_dataset(folder)
+        _refuse_to_replace_features(dataset, overwrite=overwrite)
+        return _simulate(dataset, seed=seed, noise=noise, progress=progress)
+
+
+def _simulate(dataset: Dataset, *, seed: int, noise: float, progress: Progress | None) -> PackedFeatures:
+    folder = dataset.folder
     if dataset.language is None:
         raise DatasetError(f"{folder} has no language.npz; import it with --language FILE: simulation starts from it.")
-    with whole_folder(folder / "features") as beside:
+    with atomic_folder(folder / "features") as beside:
         packed = simulate_features(
             dataset.videos, dataset.vocabulary, dataset.language, beside, seed=seed, noise=noise, progress=progress
         )

@@ -19,7 +19,7 @@ from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation.result import Evaluation
 from p3iv.evaluation.scores import plan_values, score_decoded, score_published
-from p3iv.files import whole_file, write_text
+from p3iv.files import atomic_file, write_text
 from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.published import marginal_divergences
@@ -237,7 +237,7 @@ def _prediction_lines(path: Path, dataset: Dataset, names: tuple[str, ...], mode
             }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    with whole_file(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
         yield lambda windows, here, counted: write_lines(file, windows, here, counted)
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from p3iv.errors import PlanError
 from p3iv.evaluation.records import Record, parse_json, read_records, require_file, shown
-from p3iv.files import whole_file
+from p3iv.files import atomic_file
 from p3iv.plans.distribution import PlanCounts
 from p3iv.types import counted, listed
 
@@ -143,7 +143,7 @@ def read_predictions(path: Path, actions: ActionList, references: Path | None = 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
     """Write JSON lines that `read_predictions` reads back to the same predictions: the whole file or none."""
-    with whole_file(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
         for number, window in enumerate(predictions.windows):
             record: Record = {"window": window}
             if predictions.videos is not None:

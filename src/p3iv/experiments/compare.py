@@ -22,7 +22,7 @@ from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.rows import Row, summarise
 from p3iv.experiments.tables import write_tables
 from p3iv.experiments.timing import time_plans
-from p3iv.files import held, lock_of, write_text
+from p3iv.files import exclusive, write_text
 from p3iv.planners.checkpoint import BEST, load_planner
 from p3iv.planners.device import choose_device
 from p3iv.planners.registry import PLANNERS, kind_of
@@ -92,7 +92,7 @@ class Comparison:
 
 def compare(request: CompareRequest) -> Comparison:
     """Run what is not yet done, writing the tables anew after every run."""
-    with held(lock_of(request.out), doing=f"is comparing planners in {request.out}"):
+    with exclusive(request.out, doing=f"is comparing planners in {request.out}"):
         return _compare(request)
 
 

@@ -29,7 +29,7 @@ from p3iv.experiments.sources import link_dataset
 from p3iv.experiments.timing import time_plans
 from p3iv.experiments.versions import commit
 from p3iv.extraction.align import AlignmentRequest, align_dataset
-from p3iv.files import whole_file, write_text
+from p3iv.files import atomic_file, write_text
 from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.published import bitwise_ious, macro_precision
 from p3iv.metrics.references import references_of
@@ -212,5 +212,5 @@ def _videos(data: PlanningData) -> Arrays:
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
-    with whole_file(path) as beside, beside.open("wb") as file:
+    with atomic_file(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -36,7 +36,7 @@ from p3iv.experiments.sources import Source, open_sources
 from p3iv.experiments.versions import code_version
 from p3iv.experiments.workers import check_engine, run_jobs
 from p3iv.experiments.writing import write_index, write_table
-from p3iv.files import held, lock_of, write_text
+from p3iv.files import exclusive, write_text
 from p3iv.planners.device import choose_device
 from p3iv.plans.draws import SampleSettings
 
@@ -125,7 +125,7 @@ def _check_out(out: Path, folders: Iterable[Path]) -> None:
 
 def reproduce(request: ReproduceRequest) -> Reproduction:
     """Make what is missing and write what was asked for, also where something fails or interrupts it."""
-    with held(lock_of(request.out), doing=f"is regenerating tables in {request.out}"):
+    with exclusive(request.out, doing=f"is regenerating tables in {request.out}"):
         work = _Work(request)
         try:
             work.run()

@@ -13,7 +13,7 @@ from p3iv.data.folder import CARD_FILE, read_card
 from p3iv.errors import DatasetError
 from p3iv.experiments.declared import PAPER_DATASETS
 from p3iv.features.store import FeatureStore
-from p3iv.files import whole_folder
+from p3iv.files import atomic_folder
 from p3iv.readers.steps_csv import STEPS_FILE
 from p3iv.types import listed
 
@@ -56,7 +56,7 @@ def open_sources(folders: tuple[Path, ...]) -> tuple[Source, ...]:
 
 def link_dataset(folder: Path, copy: Path) -> None:
     """A dataset folder whose features are those of another and whose small files are its own, free to be changed."""
-    with whole_folder(copy) as beside:
+    with atomic_folder(copy) as beside:
         for name in _PARTS:
             if (folder / name).exists():
                 shutil.copyfile(folder / name, beside / name)

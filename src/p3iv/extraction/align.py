@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from p3iv.config import CurationSettings
-from p3iv.data.folder import Dataset, open_dataset
+from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset
 from p3iv.data.windows import choose_split
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.extraction.extract import LANGUAGE_FILE, UNALIGNED_FILE
 from p3iv.features.language import LanguageTable, read_language, write_language
 from p3iv.features.store import FeatureStore
-from p3iv.files import whole_file
+from p3iv.files import atomic_file
 from p3iv.types import Array
 
 _HIDDEN: Final = 512
@@ -104,7 +104,11 @@ def align_dataset(request: AlignmentRequest) -> AlignmentReport:
 
     The embeddings of the texts alone stay beside it, and a second alignment starts from them again.
     """
-    dataset = open_dataset(request.folder)
+    with exclusive_dataset(request.folder):
+        return _align(open_dataset(request.folder), request)
+
+
+def _align(dataset: Dataset, request: AlignmentRequest) -> AlignmentReport:
     store, table = _require_both(dataset)
     settings = CurationSettings(protocol=request.protocol, split=request.split, split_seed=request.split_seed)
     videos = [video.id for video in dataset.videos]
@@ -228,7 +232,7 @@ def _write(
 ) -> None:
     unaligned = dataset.folder / UNALIGNED_FILE
     if not unaligned.exists():
-        with whole_file(unaligned) as beside:
+        with atomic_file(unaligned) as beside:
             shutil.copyfile(dataset.folder / LANGUAGE_FILE, beside)
     with torch.no_grad():
         aligned = tower(text).numpy()

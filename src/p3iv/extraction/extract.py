@@ -16,7 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from p3iv.data.folder import VIDEO_SUFFIXES, Dataset, extend_vocabulary, open_dataset, read_card, refuse_leftover
+from p3iv.data.folder import (
+    VIDEO_SUFFIXES,
+    Dataset,
+    exclusive_dataset,
+    extend_vocabulary,
+    open_dataset,
+    read_card,
+    refuse_leftover,
+)
 from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
 from p3iv.encoders.precomputed import PrecomputedEncoder
 from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_encoder, build_text_encoder
@@ -35,7 +43,7 @@ from p3iv.features.index import KeptSeconds
 from p3iv.features.language import read_language, write_language
 from p3iv.features.pack import import_features
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.files import held, is_leftover, whole_file
+from p3iv.files import atomic_file, is_leftover
 from p3iv.readers.folder import read_folder
 from p3iv.types import Problem, Video, counted
 
@@ -81,8 +89,6 @@ def plan_texts(request: ExtractionRequest, dataset: Dataset, encoder: VideoEncod
 
 WORK_FOLDER: Final = ".extraction"
 
-LOCK_FILE: Final = "lock"
-
 _LAYOUT: Final = 1  # of the files here, and of how clips are cut: what another version left is not used
 
 
@@ -115,14 +121,13 @@ class WorkFolder:
         if encoded.rows is None:
             return
         kept = encoded.kept or KeptSeconds(0, ())
-        with whole_file(self._file(task)) as beside, beside.open("wb") as file:
+        with atomic_file(self._file(task)) as beside, beside.open("wb") as file:
             np.savez(file, rows=encoded.rows, num_seconds=kept.num_seconds, seconds=np.array(kept.seconds, np.int64))
 
     def clear(self) -> None:
         """Forget all rows, also those of other settings."""
         for path in self.path.iterdir():
-            if path.name != LOCK_FILE:
-                path.unlink()
+            path.unlink()
 
     def _file(self, task: VideoTask) -> Path:
         status = task.path.stat()
@@ -131,18 +136,14 @@ class WorkFolder:
 
 
 @contextmanager
-def hold_folder(dataset: Path) -> Iterator[Path]:
-    """Yield the work folder of a dataset folder for one process alone; the lock goes with the process, even killed.
-
-    Raises:
-        BusyError: where another process has it.
-    """
+def open_work_folder(dataset: Path) -> Iterator[Path]:
+    """Yield the work folder of a dataset folder; it is deleted at the end unless rows are left in it."""
     folder = dataset / WORK_FOLDER
+    folder.mkdir(exist_ok=True)
     try:
-        with held(folder / LOCK_FILE, doing=f"is extracting features in {dataset}"):
-            yield folder
+        yield folder
     finally:
-        with suppress(OSError):  # rows are left in it, or another process is there
+        with suppress(OSError):
             folder.rmdir()
 
 
@@ -157,15 +158,20 @@ def extract_features(request: ExtractionRequest, *, on_advance: OnAdvance | None
 
     Raises:
         DatasetError: where features are there already.
-        BusyError: where another extraction is at work.
+        BusyError: where another process is writing into the folder.
         FeatureError: where no video can be used; with `strict`, where any cannot.
     """
-    dataset = _open(request)
-    _refuse_to_replace(dataset, request)
+    with exclusive_dataset(request.folder):
+        dataset = _open(request)
+        _refuse_to_replace(dataset, request)
+        return _extract(request, dataset, on_advance)
+
+
+def _extract(request: ExtractionRequest, dataset: Dataset, on_advance: OnAdvance | None) -> ExtractionReport:
     if request.encoder != PrecomputedEncoder.name:
         find_videos(request.folder / "videos")  # now: the encoders take seconds to load
     began = time.monotonic()
-    with hold_folder(request.folder) as work_path:
+    with open_work_folder(request.folder) as work_path:
         encoder = build_encoder(request.encoder, request.recipe.options)
         texts = plan_texts(request, dataset, encoder)  # before hours of work, in which nothing else can go wrong
         run = _Run(request, dataset, encoder, WorkFolder(work_path, encoder, request.dtype), on_advance, began)

@@ -16,7 +16,7 @@ import numpy as np
 
 from p3iv.errors import FeatureError, SourceError
 from p3iv.features.arrays import Archive, is_zip, read_content
-from p3iv.files import whole_file
+from p3iv.files import atomic_file
 from p3iv.types import Action, Array, Vocabulary, listed
 
 _MOST_NEAREST: Final = 100  # steps for which nearest names are searched: difflib takes milliseconds for each
@@ -193,7 +193,7 @@ def write_language(path: Path, names: Sequence[str], embedding: Array, ids: Sequ
     table = _table(members)
     if table.names != tuple(names) or (ids is not None and table.ids != tuple(ids)):
         raise SourceError("a step name or id that ends in a NUL character cannot be kept")
-    with whole_file(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_file(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
         for name, array in (members | {"embedding": table.embedding}).items():
             member = io.BytesIO()
             np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import HEAD_BYTES, all_finite, as_rows, parse_header
 from p3iv.features.index import DTYPES, INDEX_NAME, ROWS_NAME, KeptSeconds, StoreIndex, fingerprint_of, read_index
-from p3iv.files import whole_folder
+from p3iv.files import atomic_folder
 from p3iv.types import Array, Problem
 
 _BLOCK_BYTES: Final = 8 << 20
@@ -56,7 +56,7 @@ class StoreWriter:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._folder = stack.enter_context(whole_folder(self.destination))
+            self._folder = stack.enter_context(atomic_folder(self.destination))
             self._file: BinaryIO = stack.enter_context((self._folder / ROWS_NAME).open("wb"))
             self._header_size = self._write_header()
             self._stack = stack.pop_all()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from p3iv.errors import FeatureError, MissingExtraError
 from p3iv.features.pictures import MOST_PIXELS, Picture
-from p3iv.files import whole_file
+from p3iv.files import atomic_file
 
 try:
     import av
@@ -291,7 +291,7 @@ except ImportError as error:
 
 def write_video(path: Path, frames: Iterable[NDArray[np.uint8]], *, fps: int) -> None:
     """Write frames of one size, each (height, width, 3), as H.264; the same frames give the same bytes."""
-    with whole_file(path) as beside, av.open(beside, "w", format="mp4") as container:
+    with atomic_file(path) as beside, av.open(beside, "w", format="mp4") as container:
         # ultrafast takes 0.3-0.5 ms per noisy frame of 160 x 160, superfast three times as long
         options = {"preset": "ultrafast", "crf": "22", "threads": "1"}
         stream = container.add_stream("libx264", rate=fps, options=options)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
-from p3iv.files import whole_file
+from p3iv.files import atomic_file
 from p3iv.metrics.plans import PlanScores
 from p3iv.planners.base import Learner, Merit, PlannerKind, PlannerShape
 from p3iv.planners.device import check_precision, dtype_of
@@ -189,7 +189,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Header]:
 
 def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
     content = json.dumps({"format": FORMAT, **asdict(header)})
-    with whole_file(path) as beside:
+    with atomic_file(path) as beside:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, beside, metadata={"p3iv": content})
 
 

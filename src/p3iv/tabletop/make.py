@@ -22,7 +22,7 @@ from p3iv.data.windows import split_by_video
 from p3iv.errors import ConfigError, MissingExtraError
 from p3iv.features.language import write_language
 from p3iv.features.store import StoreWriter
-from p3iv.files import whole_file, whole_folder
+from p3iv.files import atomic_file, atomic_folder
 from p3iv.parallel import follow_parent
 from p3iv.readers.folder import write_split
 from p3iv.readers.steps_csv import write_steps
@@ -103,7 +103,7 @@ def write_sheet(path: Path, *, seed: int = 0) -> None:
     if path.suffix.lower() not in formats:
         raise ConfigError(f"--sheet {path}, but it must end in {', '.join(formats)}.")
     page = contact_sheet(seed=seed)
-    with whole_file(path) as beside:
+    with atomic_file(path) as beside:
         page.save(beside, format=formats[path.suffix.lower()], quality=88, optimize=True)
 
 
@@ -173,7 +173,7 @@ def make_tabletop(
     if encoder not in ("state", "none"):
         raise ConfigError(f"--encoder {encoder}, but the tabletop writes `state` features or `none`.")
     videos = [write_script(seed, index) for index in range(num_videos)]
-    with whole_folder(folder.resolve()) as beside:  # a link keeps leading where it leads
+    with atomic_folder(folder.resolve()) as beside:  # a link keeps leading where it leads
         _write_annotations(beside, videos, seed)
         fingerprint = _write_features(beside, videos) if encoder == "state" else None
         if render:
@@ -231,7 +231,7 @@ def _write_annotations(folder: Path, videos: Sequence[Script], seed: int) -> Non
         write_split(folder / "split.json", annotations.split)
     embedding = np.stack([embed_text(action.text) for action in annotations.vocabulary.actions])
     write_language(folder / "language.npz", annotations.vocabulary.names, embedding)
-    with whole_file(folder / "truth.jsonl") as beside, beside.open("w", encoding="utf-8") as lines:
+    with atomic_file(folder / "truth.jsonl") as beside, beside.open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(line) + "\n" for line in true_plans(videos))
 
 

@@ -21,7 +21,7 @@ from p3iv.config import Config
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
-from p3iv.files import held, lock_of
+from p3iv.files import exclusive
 from p3iv.metrics.plans import PlanScores, score_plans
 from p3iv.planners.base import Batch, Learner, PlannerShape
 from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
@@ -91,7 +91,7 @@ def train(request: TrainRequest) -> TrainResult:
     """
     if int(os.environ.get("RANK", "0")) != 0:  # the others never look at the folder
         return _train(request)
-    with held(lock_of(request.run), doing=f"is training in {request.run}"):
+    with exclusive(request.run, doing=f"is training in {request.run}"):
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
         return _train(request)
 
