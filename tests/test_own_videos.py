@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from p3iv.errors import FeatureError, PlanError
 from p3iv.features.video import VideoReader
 from p3iv.planner import MomentReader

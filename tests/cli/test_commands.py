@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from p3iv import __version__
 
 

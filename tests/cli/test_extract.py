@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clips import write_clip
-from conftest import RunP3iv
+from commands import RunP3iv
 
 STEPS = "video,task,step,start_s,end_s\n" + "".join(
     f"v{number},tea,boil,0,0.9\nv{number},tea,pour,1,1.9\n" for number in range(4)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from report.runs import make_run
 
 

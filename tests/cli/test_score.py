@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RunP3iv
+from commands import RunP3iv
 
 LINES = [
     {"window": "v1:0", "prediction": [3, 5, 9], "reference": [9, 5, 3], "video": "v1"},
