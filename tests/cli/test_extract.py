@@ -87,6 +87,6 @@ def test_an_interrupted_extraction_says_how_to_go_on(kitchen: Path) -> None:
         under_way.send_signal(signal.SIGINT)
         _, said = under_way.communicate(timeout=30)
     assert under_way.returncode == 130
-    assert "the same command goes on" in said
+    assert "run the same command again to continue" in said
     assert "Traceback" not in said
     assert not (kitchen / "features").exists()

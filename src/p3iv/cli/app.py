@@ -1,4 +1,4 @@
-"""The top of the command line: global options, `info`, and the one place where errors become sentences."""
+"""The `p3iv` program: the table of commands, `p3iv info`, and how errors are printed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from typer.core import TyperGroup
 from p3iv import __version__
 from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, reproduce, score, train
 from p3iv.cli.console import err, out, print_json
+from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
 
 
 class _Root(TyperGroup):
-    """Says that it was interrupted: click and typer, each in its own way, would end without a word of ours."""
+    """Lists `data` where it is used first, and says so when the user interrupts."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        names.insert(1, names.pop(names.index("data")))  # typer puts groups last
+        return names
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -29,8 +35,8 @@ class _Root(TyperGroup):
 app = typer.Typer(
     name="p3iv",
     cls=_Root,
-    help="Plan procedures from video: two moments in, the plausible step-by-step plans between them out.",
-    epilog="Start with `p3iv demo`; `p3iv data import --help` for CrossTask, COIN, NIV or your own.",
+    help="Plan procedures from video: given two moments, find the likely step-by-step plans between them.",
+    epilog="Start with `p3iv demo`. For CrossTask, COIN, NIV or your own videos, see `p3iv data import --help`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -59,7 +65,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def p3iv(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -67,13 +73,10 @@ def p3iv(
 
 @app.command()
 def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show versions, device, threads and which optional parts are installed."""
-    from p3iv.environment import (
-        describe_environment,
-        requirements,
-    )
+    """Show versions, device and installed extras."""
+    from p3iv.environment import describe_environment, requirements
 
     environment = describe_environment()
     if as_json:
@@ -97,9 +100,9 @@ def info(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends with one sentence and exit code 1."""
+    """Run the command line; a user's mistake ends with one message and exit code 1, without a traceback."""
     try:
-        app()
+        app(prog_name="p3iv")
     except P3ivError as error:
         err.print(f"error: {error}", markup=False, style="red" if err.is_terminal else None)
         sys.exit(1)

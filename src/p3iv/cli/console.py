@@ -1,19 +1,26 @@
-"""How the command line speaks: plain lines, tables, JSON, and progress that suits a terminal or a log."""
+"""What commands print: results on standard output; notes, problems and progress on standard error."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from p3iv.files import leftovers_of
+from p3iv.types import Problem, counted
+
+if TYPE_CHECKING:
+    from p3iv.features.store import PackedFeatures
 
 out = Console(highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
@@ -26,7 +33,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
-    """Print a table: the first column is text, the others are figures."""
+    """Print a table with text in the first column and numbers in the others."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for index, header in enumerate(headers):
         table.add_column(header, justify="left" if index == 0 else "right", header_style="dim")
@@ -35,26 +42,70 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     out.print(table)
 
 
+def print_note(text: str) -> None:
+    """Print something that the user should know, on standard error."""
+    err.print(f"note: {text}", markup=False)
+
+
+def print_problems(problems: Sequence[Problem], *, advice: str = "") -> None:
+    """Print every problem of the input and how many there are, on standard error."""
+    for problem in problems:
+        err.print(f"problem: {problem}", markup=False)
+    if problems:
+        err.print(f"{counted(len(problems), 'problem')}, listed above{advice}.", markup=False)
+
+
+def note_leftovers(folder: Path) -> None:
+    """Name what killed processes left beside `folder`; the user decides whether to delete it."""
+    for path in leftovers_of(folder):
+        holds = f"; {path.name}/was holds the folder that it was replacing" if (path / "was").exists() else ""
+        print_note(f"{path} was left by an interrupted run{holds}. Delete it unless that command is still running.")
+
+
+def describe_features(packed: PackedFeatures) -> str:
+    return (
+        f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} as "
+        f"{packed.dtype}, fingerprint {packed.fingerprint[:12]}"
+    )
+
+
+class ShowProgress(Protocol):
+    def __call__(self, done: float, total: int, about: str = "") -> None: ...
+
+
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of (done, total): a bar on a terminal, a line every few seconds elsewhere; on standard error."""
+def progress(what: str) -> Iterator[ShowProgress]:
+    """Yield a function of (done, total, about) that shows a bar on a terminal and a line every few seconds elsewhere.
+
+    `about` is shown after the numbers: a speed, or the scores of the last epoch.
+    """
     if not err.is_terminal:
         yield plain_progress(what)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[about]}", markup=False),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(what, total=None, about="")
+
+        def show(done: float, total: int, about: str = "") -> None:
+            bar.update(task, completed=done, total=total, about=about)
+
+        yield show
 
 
-def plain_progress(what: str, every_s: float = 10.0) -> Callable[[int, int], None]:
-    """A function of (done, total) that prints a line every few seconds."""
+def plain_progress(what: str, every_s: float = 10.0) -> ShowProgress:
+    """A function of (done, total, about) that prints a line every few seconds."""
     last = time.monotonic()
 
-    def show(done: int, total: int) -> None:
+    def show(done: float, total: int, about: str = "") -> None:
         nonlocal last
         if time.monotonic() - last >= every_s and done < total:
             last = time.monotonic()
-            err.print(f"{what}: {done} of {total}")
+            err.print(f"{what}: {done:.0f} of {total}{', ' * bool(about)}{about}", markup=False)
 
     return show

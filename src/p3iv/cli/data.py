@@ -1,73 +1,76 @@
-"""`p3iv data ...`: make, import, simulate, check, stats."""
+"""`p3iv data ...`: commands that write, check and describe dataset folders."""
 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from p3iv.cli.choices import Protocol, WindowKind
-from p3iv.cli.console import err, out, print_json, progress
-from p3iv.cli.stats_table import print_stats
-from p3iv.errors import ConfigError
-from p3iv.files import leftovers_of
-from p3iv.types import Problem, counted
+from p3iv.cli.console import (
+    describe_features,
+    note_leftovers,
+    out,
+    print_json,
+    print_note,
+    print_problems,
+    print_table,
+    progress,
+)
+from p3iv.cli.options import (
+    AsJson,
+    DatasetDir,
+    Dtype,
+    NewDatasetDir,
+    Overwrite,
+    Protocol,
+    Split,
+    SplitSeed,
+    Window,
+    parse_numbers,
+)
+from p3iv.types import SIDES, counted
 
 if TYPE_CHECKING:
-    from p3iv.features.store import PackedFeatures
+    from p3iv.data.stats import DatasetStats, HorizonStats
 
 app = typer.Typer(
     help="Make, import, check and describe datasets.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-make_app = typer.Typer(help="Make an embedded dataset.", no_args_is_help=True, rich_markup_mode=None)
+make_app = typer.Typer(help="Make a dataset that needs no download.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(make_app, name="make")
 
-
-class ReleaseKind(StrEnum):
-    crosstask = "crosstask"
-    coin = "coin"
-    niv = "niv"
-    folder = "folder"
-
-
-class Dtype(StrEnum):
-    float16 = "float16"
-    float32 = "float32"
-
-
-class TabletopEncoder(StrEnum):
-    state = "state"
-    none = "none"
-
-
-DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ReleaseKind = Literal["crosstask", "coin", "niv", "folder"]
 
 
 @make_app.command("tabletop", epilog="Example: p3iv data make tabletop demo/tabletop --videos 160 --seed 0")
 def make_tabletop_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the dataset folder.")],
-    videos: Annotated[int, typer.Option("--videos", help="How many videos.")] = 160,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same videos.")] = 0,
+    folder: NewDatasetDir,
+    videos: Annotated[int, typer.Option("--videos", metavar="N", help="Number of videos.")] = 160,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same videos.")] = 0,
     encoder: Annotated[
-        TabletopEncoder, typer.Option("--encoder", help="Features to write: the noisy symbolic state, or none.")
-    ] = TabletopEncoder.state,
+        Literal["state", "none"],
+        typer.Option("--encoder", help="Features to write: the world's state with noise, or none."),
+    ] = "state",
     skip_rendering: Annotated[
-        bool, typer.Option("--skip-rendering", help="Write everything but the .mp4 files.")
+        bool, typer.Option("--skip-rendering", help="Write everything except the .mp4 files.")
     ] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that render.")] = os.cpu_count() or 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, help="Number of processes that render.")
+    ] = os.cpu_count() or 1,
     sheet: Annotated[
-        Path | None, typer.Option("--sheet", help="Also draw a contact sheet into this .png or .jpg file.")
+        Path | None,
+        typer.Option("--sheet", metavar="FILE", help="Also draw an overview of the tasks, as a .png or .jpg file."),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Make the tabletop world: household procedures on video, with the true distribution of plans."""
+    """Generate the tabletop dataset: videos of household tasks.
+
+    The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
+    """
     from p3iv.data.folder import refuse_to_overwrite  # keeps `p3iv --help` quick
     from p3iv.tabletop.make import make_tabletop
 
@@ -78,7 +81,7 @@ def make_tabletop_command(
             folder,
             num_videos=videos,
             seed=seed,
-            encoder=encoder.value,
+            encoder=encoder,
             render=not skip_rendering,
             jobs=jobs,
             progress=show,
@@ -96,56 +99,77 @@ def make_tabletop_command(
     epilog="Example: p3iv data import crosstask crosstask_release.zip data/crosstask --language step_embeddings.npz",
 )
 def import_command(
-    kind: Annotated[ReleaseKind, typer.Argument(metavar="crosstask|coin|niv|folder", help="What SOURCE is.")],
+    kind: Annotated[ReleaseKind, typer.Argument(metavar="KIND", help="crosstask, coin, niv or folder (your own).")],
     source: Annotated[
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="CrossTask: the release folder or its zip. COIN: the JSON. NIV: the csv folder. "
-            "folder: a folder with steps.csv (video,task,step,start_s,end_s[,text]).",
+            help="crosstask: the release folder or its zip. coin: the JSON file. niv: the folder of csv files. "
+            "folder: a folder with steps.csv (columns video,task,step,start_s,end_s[,text]).",
         ),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the dataset folder.")],
+    folder: NewDatasetDir,
     features: Annotated[
-        Path | None, typer.Option("--features", help="Folder with one .npy or .npz per video, a row per second.")
+        Path | None,
+        typer.Option(
+            "--features", metavar="DIR", help="Features: a folder with one .npy or .npz per video, a row per second."
+        ),
     ] = None,
     language: Annotated[
-        Path | None, typer.Option("--language", help="Step embeddings: .npz with step, embedding[, step_id].")
+        Path | None,
+        typer.Option(
+            "--language", metavar="FILE", help="Step embeddings: an .npz with arrays step, embedding[, step_id]."
+        ),
     ] = None,
     rename: Annotated[
-        Path | None, typer.Option("--rename", help="JSON or CSV: name in the language file -> name of the step.")
+        Path | None,
+        typer.Option(
+            "--rename", metavar="FILE", help="JSON or CSV that maps step names of the --language file to the dataset's."
+        ),
     ] = None,
     split: Annotated[
-        Path | None, typer.Option("--split", help='JSON {"train": [...], "val": [...], "test": [...]} of video ids.')
+        Path | None,
+        typer.Option(
+            "--split", metavar="FILE", help='JSON {"train": [...], "val": [...], "test": [...]} of video ids.'
+        ),
     ] = None,
     videos: Annotated[
-        Path | None, typer.Option("--videos", help="Folder with one video file per video; linked where possible.")
+        Path | None,
+        typer.Option("--videos", metavar="DIR", help="Folder with one video file per video, to be linked."),
     ] = None,
-    encoder: Annotated[str | None, typer.Option("--encoder", help="Who made the features, for the record.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", metavar="NAME", help="Name of the encoder that made the features.")
+    ] = None,
     text_encoder: Annotated[
-        str | None, typer.Option("--text-encoder", help="Who made the step embeddings, for the record.")
+        str | None,
+        typer.Option("--text-encoder", metavar="NAME", help="Name of the encoder that made the step embeddings."),
     ] = None,
     simulated: Annotated[
-        bool, typer.Option("--simulated", help="The features are stand-ins: say so wherever a figure is printed.")
+        bool, typer.Option("--simulated", help="The features are simulated; every printed result will say so.")
     ] = False,
     dtype: Annotated[
-        Dtype | None, typer.Option("--dtype", help="Store features so; as they come if not given.")
+        Dtype | None, typer.Option("--dtype", help="Type of the stored features; default: that of the source.")
     ] = None,
     keep_tasks_apart: Annotated[
-        bool, typer.Option("--keep-tasks-apart", help="CrossTask: 133 task-steps rather than 105 texts.")
+        bool,
+        typer.Option(
+            "--keep-tasks-apart", help="crosstask: 133 actions, one per task and step, not 105 distinct texts."
+        ),
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse the import if anything cannot be used.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Write nothing if any part of the source cannot be used.")
+    ] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a release, or a folder of your own, into a dataset folder."""
-    from p3iv.data.importing import (
-        ImportRequest,
-        import_dataset,
-    )
+    """Import CrossTask, COIN, NIV or your own annotations.
+
+    Writes a dataset folder. Rows and files that cannot be used are listed and left out.
+    """
+    from p3iv.data.importing import ImportRequest, import_dataset
 
     request = ImportRequest(
-        kind=kind.value,
+        kind=kind,
         source=source,
         destination=folder,
         features=features,
@@ -155,7 +179,7 @@ def import_command(
         videos=videos,
         encoder=encoder,
         text_encoder=text_encoder,
-        dtype=dtype.value if dtype else None,
+        dtype=dtype,
         simulated=simulated,
         keep_tasks_apart=keep_tasks_apart,
         strict=strict,
@@ -167,9 +191,9 @@ def import_command(
     if as_json:
         print_json(report)
         return
-    print_problems(report.problems, advice="; --strict refuses an import with any")
+    print_problems(report.problems, advice="; with --strict nothing would have been written")
     for note in report.notes:
-        err.print(f"note: {note}", markup=False)
+        print_note(note)
     counts = {
         "video": report.num_videos,
         "task": report.num_tasks,
@@ -184,11 +208,17 @@ def import_command(
 @app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
 def simulate_command(
     folder: DatasetDir,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same features.")] = 0,
-    noise: Annotated[float, typer.Option("--noise", help="How hard it is to see what a second shows, from 0.")] = 4.5,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same features.")] = 0,
+    noise: Annotated[
+        float, typer.Option("--noise", metavar="X", help="Noise in the features, from 0: more makes planning harder.")
+    ] = 4.5,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace features that are not simulated.")] = False,
 ) -> None:
-    """Make stand-in features from the annotations and step embeddings, to run at full size without the real ones."""
+    """Simulate features for a dataset that has none.
+
+    The features are computed from the annotations and step embeddings, so that everything can run at full size without
+    the real videos. Scores on them test the code; they say nothing about real videos.
+    """
     from p3iv.data.simulate import simulate_dataset  # keeps `p3iv --help` quick
 
     note_leftovers(folder / "features")
@@ -197,14 +227,17 @@ def simulate_command(
     print_problems(packed.problems)
     out.print(
         f"SIMULATED features of {describe_features(packed)} -> {folder}. "
-        f"Figures on them are about code, not about the world.",
+        f"Scores on them test the code; they say nothing about real videos.",
         markup=False,
     )
 
 
 @app.command("check", epilog="Example: p3iv data check data/crosstask")
 def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
-    """Validate a dataset folder completely; exits with 1 if anything in it is wrong."""
+    """Check a dataset folder and list every error and warning.
+
+    The exit code is 1 if there is any error.
+    """
     from p3iv.data.check import check_dataset  # keeps `p3iv --help` quick
 
     findings = check_dataset(folder)
@@ -214,7 +247,7 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
     else:
         for finding in findings:
             out.print(f"{finding.severity}: {finding.message}", markup=False)
-        verdict = counted(errors, "error") if errors else "sound"
+        verdict = counted(errors, "error") if errors else "no errors"
         out.print(f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}", markup=False)
     if errors:
         raise typer.Exit(1)
@@ -223,57 +256,70 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
 @app.command("stats", epilog="Example: p3iv data stats data/crosstask --json")
 def stats_command(
     folder: DatasetDir,
-    window: Annotated[
-        WindowKind, typer.Option("--window", help="Whether the start is shown at the first action or before it.")
-    ] = WindowKind.inclusive,
-    protocol: Annotated[
-        Protocol, typer.Option("--protocol", help="1: every window. 2: one of T-1 actions per video.")
-    ] = Protocol.one,
-    split: Annotated[
-        str, typer.Option("--split", help="video, release (the dataset's own), window, or a split file.")
-    ] = "video",
-    split_seed: Annotated[int, typer.Option("--split-seed", min=0, help="The split depends on it alone.")] = 0,
-    horizons: Annotated[str, typer.Option("--horizons", help="Which horizons, with commas.")] = "3,4,5,6",
+    window: Window = "inclusive",
+    protocol: Protocol = 1,
+    split: Split = "video",
+    split_seed: SplitSeed = 0,
+    horizons: Annotated[str, typer.Option("--horizons", help="Horizons to count, separated by commas.")] = "3,4,5,6",
     as_json: AsJson = False,
 ) -> None:
-    """Print videos, tasks, actions, windows per horizon and side, and how ambiguous they are."""
+    """Count videos, actions and windows.
+
+    Per horizon: the windows on each side of the split, and how many different plans share their first and last action.
+    """
     from p3iv.config import CurationSettings  # keeps `p3iv --help` quick
     from p3iv.data.folder import open_dataset
     from p3iv.data.stats import describe_dataset
 
-    wanted = _parse_horizons(horizons)
-    settings = CurationSettings(wanted[0], window.value, int(protocol), split, split_seed)
+    wanted = parse_numbers("--horizons", horizons)
+    settings = CurationSettings(wanted[0], window, protocol, split, split_seed)
     stats = describe_dataset(open_dataset(folder), settings, horizons=wanted)
     if as_json:
         print_json(stats)
-        return
-    print_stats(stats)
+    else:
+        _print_stats(stats)
 
 
-def note_leftovers(folder: Path) -> None:
-    """Name what killed runs left of the same destination; it may be wanted, so the user deletes it."""
-    for path in leftovers_of(folder):
-        holds = "; what it was to replace is in its folder was" if (path / "was").exists() else ""
-        err.print(f"note: {path} is left of an interrupted run{holds}. Delete it if none is under way.", markup=False)
-
-
-def print_problems(problems: tuple[Problem, ...], *, advice: str = "") -> None:
-    """Every single one, on standard error, so that a log keeps them apart from the result."""
-    for problem in problems:
-        err.print(f"problem: {problem}", markup=False)
-    if problems:
-        err.print(f"{counted(len(problems), 'problem')}, listed above{advice}.", markup=False)
-
-
-def describe_features(packed: PackedFeatures) -> str:
-    return (
-        f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} as "
-        f"{packed.dtype}, fingerprint {packed.fingerprint[:12]}"
+def _print_stats(stats: DatasetStats) -> None:
+    """Print counts, the split, a table with a row per horizon, and notes."""
+    out.print(stats.label, style="bold", markup=False)
+    per_video = stats.steps_per_video
+    out.print(
+        f"{counted(stats.videos, 'video')}, {counted(stats.tasks, 'task')}, {counted(stats.actions, 'action')} "
+        f"({stats.actions_seen} occur), {counted(stats.steps, 'step')}: {per_video['mean']:.1f} per video "
+        f"({per_video['min']:.0f} to {per_video['max']:.0f}), "
+        f"{100 * stats.repeated_next_share:.1f} % repeat the step before them",
+        markup=False,
     )
+    if stats.untimed:
+        by_length = ", ".join(f"{number} of {length} steps" for length, number in stats.untimed.items())
+        out.print(f"without times: {by_length}; each gives one window, at the horizon of its length")
+    if stats.features:
+        shown = stats.features
+        out.print(f"features: {shown['rows']} rows of {shown['width']} as {shown['dtype']} in {shown['videos']} videos")
+    sides = ", ".join(f"{side} {count}" for side, count in stats.videos_by_side.items())
+    out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""), markup=False)
+    out.print()
+    headers = ("horizon", "windows", *SIDES, "repeats", "plans/pair", "plans/window")
+    print_table(headers, [_stats_row(horizon, of) for horizon, of in stats.horizons.items()])
+    if any(of.num_actions != horizon for horizon, of in stats.horizons.items()):
+        fewer = ", ".join(f"{of.num_actions} at T={horizon}" for horizon, of in stats.horizons.items())
+        out.print(f"actions to predict: {fewer}", style="dim")
+    out.print("repeats: windows in which an action occurs twice", style="dim")
+    out.print(
+        "plans: how many different plans share their first and last action; mean over such pairs, and over windows",
+        style="dim",
+    )
+    for note in stats.notes:
+        out.print(f"note: {note}", markup=False)
 
 
-def _parse_horizons(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--horizons {text!r}, but it is numbers with commas, such as 3,4,5,6.") from error
+def _stats_row(horizon: int, of: HorizonStats) -> tuple[str, ...]:
+    return (
+        f"T={horizon}",
+        f"{of.windows:,}",
+        *(f"{of.by_side[side]:,}" if of.by_side else "-" for side in SIDES),
+        f"{100 * of.repeated_action_share:.1f} %",
+        f"{of.plans_per_pair:.2f}",
+        f"{of.plans_per_window:.2f}",
+    )

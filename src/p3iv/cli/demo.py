@@ -1,4 +1,4 @@
-"""`p3iv demo`: the embedded world end to end."""
+"""`p3iv demo` runs every command once, on the generated tabletop videos."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ EXAMPLE = "Example: p3iv demo demo"
 
 def demo_command(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the dataset and the run are written.")] = Path(
-        "demo"
-    ),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the world and of the training.")] = 0,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the dataset and the run.")] = Path("demo"),
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of the videos and of the training.")
+    ] = 0,
 ) -> None:
-    """From raw video to a plan: film the tabletop world, encode it, train, evaluate, plan an example, write the report.
+    """Run everything once on generated videos.
 
-    Every step is an ordinary command, printed before it runs; what an earlier demo wrote into DIR is replaced.
+    Makes the tabletop dataset, extracts features, trains P3IV+, evaluates it, plans an example and writes the report;
+    about two minutes. Each command is printed before it runs. Results of an earlier demo in DIR are replaced.
     """
     began = time.monotonic()
 
@@ -47,13 +48,13 @@ def demo_command(
     film = f"{data}/videos/{example['video']}.mp4"
     start, goal = (f"{film}@{example[moment]:g}" for moment in ("start_s", "goal_s"))
     p3iv("plan", run, "--start", start, "--goal", goal)
-    out.print(f"what was done in the video: {' -> '.join(example['reference'])}", markup=False)
+    out.print(f"the steps in the video: {' -> '.join(example['reference'])}", markup=False)
     p3iv("report", run)
-    out.print(f"\nthe demo took {time.monotonic() - began:.0f} s; open {run}/report.html", markup=False)
+    out.print(f"\nThe demo took {time.monotonic() - began:.0f} s. Open {run}/report.html in a browser.", markup=False)
 
 
 def _example(run: Path) -> dict[str, Any]:
-    """The first test window that can be planned in more than one way, or simply the first."""
+    """The first test window with more than one likely plan, or else the first window."""
     with (run / "predictions.jsonl").open(encoding="utf-8") as lines:
         windows = [json.loads(line) for line in lines]
     return next((window for window in windows if window["probability"] < 0.8), windows[0])

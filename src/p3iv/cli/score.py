@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.cli.console import out, print_json, print_table
-from p3iv.evaluation.predictions import read_actions
 from p3iv.types import counted
 
 if TYPE_CHECKING:
@@ -54,13 +53,13 @@ def score_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, shares from 0 to 1.")] = False,
 ) -> None:
     """Score anybody's predictions under every definition in use, with 95 % intervals by video."""
-    known = read_actions(actions)
     import torch  # takes a second to import
 
-    from p3iv.evaluation.predictions import read_predictions
+    from p3iv.evaluation.predictions import read_actions, read_predictions
     from p3iv.evaluation.scores import score
 
     torch.set_num_threads(threads)
+    known = read_actions(actions)
     scores = score(read_predictions(file, known, references), known.number, batch_size=batch_size)
     if as_json:
         print_json(scores.to_dict())

@@ -1,0 +1,97 @@
+"""Options that several commands take: one name, one help text and one type each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from p3iv.errors import ConfigError
+
+WindowKind = Literal["inclusive", "after-start"]
+ModeName = Literal["argmax", "categorical", "chain"]
+EngineName = Literal["local", "ray"]
+Dtype = Literal["float16", "float32"]
+
+DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder.")]
+NewDatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder to write.")]
+RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder written by `p3iv train`.")]
+MovedDataset = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="The dataset folder, if it has moved since training.")
+]
+
+Window = Annotated[
+    WindowKind,
+    typer.Option(
+        "--window",
+        help="What the start observation shows: the first action of the plan (inclusive), "
+        "or the action before it (after-start).",
+    ),
+]
+Protocol = Annotated[
+    int,
+    typer.Option(
+        "--protocol", metavar="N", min=1, max=2, help="1: every window. 2: one random window of T-1 actions per video."
+    ),
+]
+Split = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        help="How to divide the data: video (whole videos, at random), release (the dataset's own split), "
+        "window (windows at random; videos are shared between the sides), or a JSON file of video ids.",
+    ),
+]
+SplitSeed = Annotated[int, typer.Option("--split-seed", metavar="N", min=0, help="Seed of the random split.")]
+
+Samples = Annotated[int, typer.Option("--samples", metavar="N", help="K, the number of plans to sample per window.")]
+Mode = Annotated[
+    ModeName,
+    typer.Option(
+        "--mode",
+        help="How plans are sampled: the most likely actions under each latent (argmax), "
+        "one random action per position (categorical), or whole plans from the chain (chain).",
+    ),
+]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option("--ensemble", metavar="RUN", help="Another run to average with; may be repeated."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. optim.epochs=20; may be repeated."),
+]
+
+Engine = Annotated[
+    EngineName,
+    typer.Option("--engine", help="local: processes on this machine. ray: a cluster that sees the same folders."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, Ray starts on this machine."),
+]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+Threads = Annotated[int, typer.Option("--threads", metavar="N", min=1, help="CPU threads of torch.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files that are already there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def split_at_commas(text: str) -> list[str]:
+    """The words of a comma-separated list."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def parse_numbers(option: str, text: str) -> tuple[int, ...]:
+    """The whole numbers of a comma-separated list."""
+    parts = split_at_commas(text)
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"{option} {text}, but it must be whole numbers separated by commas, such as 3,4.")
+    return tuple(map(int, parts))
+
+
+def resolve_split(text: str) -> str:
+    """A kind of split, or the absolute path of a split file: later commands may run in another folder."""
+    from p3iv.config import SPLIT_KINDS  # imports YAML
+
+    return text if text in SPLIT_KINDS else str(Path(text).resolve())
