@@ -182,12 +182,12 @@ def test_small_files_do_not_take_much_memory_or_time() -> None:
     started = time.process_time()
     assert load_plain(b"\x80\x02]r\xff\xff\xff\x7f.") == []
     load_plain(b"\x80\x02]" + doubled[2:] + b"a.")
+    load_plain(b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".")
     for content, reason in (
         (b"\x80\x04\x8e" + struct.pack("<Q", 1 << 60) + b"abc.", "not a whole pickle"),
         (b"\x80\x05\x96" + struct.pack("<Q", 1 << 34) + b"abc.", "promises 17,179,869,184 bytes and holds 4"),
         (shared + b"e.", "far more than the file holds"),
         (b"\x80\x02}" + doubled[2:] + b"K\x01s.", "a tuple as a key"),
-        (b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".", "RecursionError"),
     ):
         with pytest.raises(FeatureError, match=reason):
             load_plain(content)

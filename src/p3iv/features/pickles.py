@@ -1,7 +1,7 @@
-"""Pickles of arrays, read without running anything: released feature files are pickled dictionaries.
+"""Read pickles of NumPy arrays without running anything: released feature files are pickled dictionaries.
 
-No name of a pickle is ever looked up. The few that arrays need become recorders, which only note how they were called;
-`p3iv.features.thawing` then makes arrays from the notes, once sizes and types have been checked.
+No name that a pickle asks for is looked up. The ten that arrays and plain containers need are answered with
+constructors of this module, which check sizes and types before they build anything.
 """
 
 from __future__ import annotations
@@ -23,257 +23,20 @@ _NUMBERS_OR_TEXT: Final = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9]\d{0,6}")
 
 _OBJECTS: Final = re.compile(r"O[48]?")
 
-_SCALARS: Final = (str, int, float, bytes, bytearray, type(None))  # bool is an int
-
-
-class Recorded:
-    """One call that a pickle asked for: what of, with what, and the state given afterwards; nothing was called."""
-
-    __slots__ = ("args", "kind", "state")
-
-    def __init__(self, kind: str, args: tuple[object, ...]) -> None:
-        self.kind = kind
-        self.args = args
-        self.state: object = None
-
-    def __setstate__(self, state: object) -> None:
-        self.state = state
+_PLAIN: Final = (str, bytes, int, float, type(None))  # bool is an int
 
 
 def plain_dtype(code: str, order: str = "=") -> np.dtype[Any] | None:
     """The dtype of numbers or text that `code` ("f4", "U12") names; None for objects.
 
     Raises:
-        FeatureError: for structures, dates, complex numbers and whatever else is no plain value.
+        FeatureError: for any other dtype, such as structures, dates and complex numbers.
     """
     if _OBJECTS.fullmatch(code):
         return None
     if not _NUMBERS_OR_TEXT.fullmatch(code) or order not in ("<", ">", "=", "|"):
         raise FeatureError(f"an array of dtype {order + code!r}; bool, int, uint, float and text are read")
     return np.dtype(order + code)
-
-
-class Thaw:
-    """Turns records into arrays; `budget` bounds the bytes and cells that it may make of shared parts."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._done: dict[int, object] = {}  # by id: a part that is shared is made once, one inside itself ends
-        self._makers: dict[str, Callable[[Recorded], object]] = {
-            "_reconstruct": self._reconstructed,
-            "_frombuffer": self._from_buffer,
-            "scalar": self._scalar,
-            "encode": self._bytes,
-            "bytes": self._bytes,
-            "OrderedDict": lambda call: dict(self._members(call)),
-            "set": lambda call: set(self._members(call)),
-            "frozenset": lambda call: frozenset(self._members(call)),
-        }
-
-    def value(self, value: object) -> object:
-        """The same value with every record in it made real."""
-        if isinstance(value, _SCALARS):
-            return value
-        if id(value) not in self._done:
-            self._done[id(value)] = self._made(value)
-        return self._done[id(value)]
-
-    def _made(self, value: object) -> object:
-        if isinstance(value, list):
-            items = self._done.setdefault(id(value), [])
-            items.extend(map(self.value, value))  # type: ignore[attr-defined]
-            return items
-        if isinstance(value, dict):
-            mapping = self._done.setdefault(id(value), {})
-            mapping.update((key, self.value(entry)) for key, entry in value.items())  # type: ignore[attr-defined]
-            return mapping
-        if isinstance(value, tuple):
-            return tuple(map(self.value, value))
-        if isinstance(value, set | frozenset):
-            return value  # of plain values: the unpickler guards what is hashed
-        if isinstance(value, Recorded) and value.kind in self._makers:
-            return self._makers[value.kind](value)
-        raise FeatureError(f"the pickle holds {getattr(value, 'kind', type(value).__name__)} where a value belongs")
-
-    def _charge(self, amount: int) -> None:
-        self._budget -= amount
-        if self._budget < 0:
-            raise FeatureError("the pickle decodes to far more than the file holds")
-
-    def _members(self, call: Recorded) -> list[Any]:
-        """What a set or an ordered dictionary was called with; hashed, so plain values only."""
-        [members] = call.args or ([],)
-        if not isinstance(members, list):
-            raise FeatureError(f"a {call.kind} made of a {type(members).__name__}")
-        self._charge(len(members))
-        pairs = call.kind == "OrderedDict"
-        if not all(isinstance(member[0] if pairs else member, _SCALARS) for member in members):
-            raise FeatureError(f"a {call.kind} whose keys are not plain values")
-        return [(key, self.value(entry)) for key, entry in members] if pairs else members
-
-    def _bytes(self, call: object) -> bytes | bytearray:
-        if isinstance(call, bytes | bytearray):
-            return call
-        if isinstance(call, Recorded) and call.kind == "bytes" and not call.args:
-            return b""
-        text, encoding = (call, "latin1") if isinstance(call, str) else self._encoded(call)
-        if encoding not in ("latin1", "latin-1") or not isinstance(text, str):
-            raise FeatureError(f"bytes from text in {encoding!r}; latin1 is the only encoding of pickled arrays")
-        self._charge(len(text))
-        return text.encode("latin1")
-
-    def _encoded(self, call: object) -> tuple[object, object]:
-        if not isinstance(call, Recorded) or call.kind != "encode" or len(call.args) != 2:
-            raise FeatureError(f"a {getattr(call, 'kind', type(call).__name__)} where the bytes of an array belong")
-        return call.args[0], call.args[1]
-
-    def _dtype(self, call: object) -> np.dtype[Any] | None:
-        """The dtype of a `numpy.dtype("f4", False, True)` with its state (3, "<", None, None, None, -1, -1, 0)."""
-        if not isinstance(call, Recorded) or call.kind != "dtype" or not call.args or not isinstance(call.args[0], str):
-            raise FeatureError("an array without a dtype")
-        state = call.state if isinstance(call.state, tuple) else (3, "=", None, None, None)
-        if len(state) < 5 or not isinstance(state[1], str) or any(part is not None for part in state[2:5]):
-            raise FeatureError(f"an array of dtype {call.args[0]!r} with fields; plain numbers are read")
-        return plain_dtype(call.args[0], state[1])
-
-    def _reconstructed(self, call: Recorded) -> Array:
-        state = call.state
-        if not isinstance(state, tuple) or len(state) not in (4, 5):
-            raise FeatureError("an array without its contents")
-        shape, dtype, fortran, data = state[-4:]  # the version before them is not always there
-        if self._dtype(dtype) is None:
-            return self._objects(call, data, shape, "F" if fortran else "C")
-        return self._numbers(data, dtype, shape, "F" if fortran else "C")
-
-    def _from_buffer(self, call: Recorded) -> Array:
-        data, dtype, shape, order = call.args
-        return self._numbers(data, dtype, shape, order)
-
-    def _scalar(self, call: Recorded) -> object:
-        dtype, data = call.args
-        return self._numbers(data, dtype, (), "C")[()]
-
-    def _numbers(self, data: object, dtype_call: object, shape: object, order: object) -> Array:
-        dtype, buffer = self._dtype(dtype_call), self._bytes(data)
-        if dtype is None or order not in ("C", "F"):
-            raise FeatureError("an array of objects where numbers belong")
-        needed = _count(shape) * dtype.itemsize
-        if needed != len(buffer):
-            raise FeatureError(f"an array of shape {shape} needs {needed} bytes, the pickle holds {len(buffer)}")
-        self._charge(needed)
-        flat = np.frombuffer(buffer, "u1") != 0 if dtype.kind == "b" else np.frombuffer(buffer, dtype)
-        return flat.reshape(shape, order=order)
-
-    def _objects(self, call: Recorded, cells: object, shape: object, order: str) -> Array:
-        if not isinstance(cells, list) or len(cells) != _count(shape):
-            raise FeatureError(f"an array of objects of shape {shape} without as many objects")
-        self._charge(len(cells))
-        flat = np.empty(len(cells), object)
-        array = flat.reshape(shape, order=order)  # type: ignore[call-overload]
-        self._done[id(call)] = array
-        for place, cell in enumerate(cells):
-            flat[place] = self.value(cell)
-        return array  # type: ignore[no-any-return]
-
-
-def _count(shape: object) -> int:
-    """The number of cells of a declared shape."""
-    if not isinstance(shape, tuple) or len(shape) > 32 or not all(type(n) is int and 0 <= n < 2**62 for n in shape):
-        raise FeatureError("an array without a valid shape")
-    return math.prod(shape)
-
-
-class _Recorder:
-    """Stands for a global that a pickle may name; a call of it is noted, nothing is called."""
-
-    # No __dict__ and a __setstate__ of its own: a BUILD opcode leaves nothing on an object that outlives the load.
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def __call__(self, *args: object) -> object:
-        if len(args) > 4:  # every call is kept, and a long shared argument list would be copied into each
-            raise FeatureError(f"the pickle calls its {self.kind} with {len(args)} arguments")
-        if self.kind == "OrderedDict" and not args:
-            return {}
-        return Recorded(self.kind, args)
-
-    def __setstate__(self, state: object) -> None:
-        raise FeatureError(f"the pickle tries to change {self.kind} itself")
-
-
-_KINDS: Final = {
-    "_reconstruct": ("numpy.core.multiarray", "numpy._core.multiarray"),
-    "scalar": ("numpy.core.multiarray", "numpy._core.multiarray"),
-    "_frombuffer": ("numpy.core.numeric", "numpy._core.numeric"),
-    "ndarray": ("numpy",),
-    "dtype": ("numpy",),
-    "encode": ("_codecs",),  # how protocol 2 spells bytes
-    "bytes": ("builtins", "__builtin__"),  # how protocol 2 spells no bytes
-    "set": ("builtins", "__builtin__"),
-    "frozenset": ("builtins", "__builtin__"),
-    "OrderedDict": ("collections",),
-}
-
-_ADMITTED: Final = {(module, kind): _Recorder(kind) for kind, modules in _KINDS.items() for module in modules}
-
-# Which entries of the stack each opcode hashes.
-_KEYS: Final = {
-    pickle.SETITEM: slice(-2, -1),
-    pickle.SETITEMS: slice(0, None, 2),
-    pickle.DICT: slice(0, None, 2),
-    pickle.ADDITEMS: slice(None),
-    pickle.FROZENSET: slice(None),
-}
-
-_PLAIN_KEYS: Final = (str, bytes, int, float, type(None))
-
-# Classes by number (the registry of copyreg, which skips find_class) and buffers from outside the file.
-_REFUSED: Final = (pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.NEXT_BUFFER, pickle.PERSID, pickle.BINPERSID)
-
-
-def _with_plain_keys(load: Callable[[Any], None], keys: slice) -> Callable[[Any], None]:
-    """The opcode behind a guard: the hash of nested shared tuples takes time exponential in the size of the file."""
-
-    def guarded(unpickler: Any) -> None:
-        for key in unpickler.stack[keys]:
-            if not isinstance(key, _PLAIN_KEYS):
-                raise FeatureError(f"the pickle uses a {type(key).__name__} as a key; a plain value is expected")
-        load(unpickler)
-
-    return guarded
-
-
-def _refuse(_: Any) -> None:
-    raise FeatureError("the pickle asks for something outside the file; only arrays and plain values are read")
-
-
-def _load_bytearray(unpickler: Any) -> None:
-    """The opcode of numpy's buffers; the library's own fills as much memory as declared before it reads."""
-    size = int.from_bytes(unpickler.read(8), "little")
-    content = unpickler.read(min(size, sys.maxsize))
-    if len(content) != size:
-        raise FeatureError(f"the pickle promises {size:,} bytes and holds {len(content):,}")
-    unpickler.append(bytearray(content))
-
-
-# The Python machine rather than the C one, whose memo takes gigabytes for one hostile opcode (cpython gh-115952) and
-# whose opcodes cannot be guarded. A file of features is a few dozen opcodes, so it costs little.
-class _Unpickler(pickle._Unpickler):
-    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
-        **pickle._Unpickler.dispatch,
-        **{code[0]: _with_plain_keys(pickle._Unpickler.dispatch[code[0]], keys) for code, keys in _KEYS.items()},
-        **{code[0]: _refuse for code in _REFUSED},
-        pickle.BYTEARRAY8[0]: _load_bytearray,
-    }
-
-    def find_class(self, module: str, name: str) -> object:
-        recorder = _ADMITTED.get((module, name))
-        if recorder is None:
-            asked = "".join(sign if sign.isprintable() else "?" for sign in f"{module}.{name}"[:120])
-            raise FeatureError(f"the pickle tries to load {asked}; only numpy arrays and plain values are read")
-        return recorder
 
 
 def load_plain(content: bytes, offset: int = 0) -> object:
@@ -284,12 +47,222 @@ def load_plain(content: bytes, offset: int = 0) -> object:
     """
     stream = io.BytesIO(content)
     stream.seek(offset)
+    # Every byte of a real file is decoded at most twice: the text of protocol 2 to bytes, then bytes to numbers. A
+    # file that uses one string in a million arrays needs more.
+    constructors = _Constructors(max_bytes=2 * len(content))
     try:
-        value = _Unpickler(stream, encoding="latin1").load()
-        # Every byte of a real file is decoded at most twice (text of protocol 2, then numbers); a file that shares one
-        # string among a million arrays asks for more.
-        return Thaw(budget=2 * len(content)).value(value)
+        return _Unpickler(stream, constructors).load()
     except FeatureError:
         raise
     except Exception as error:  # pickle may raise anything on hostile bytes, MemoryError and RecursionError included
         raise FeatureError(f"not a whole pickle of arrays ({type(error).__name__}: {str(error)[:120]})") from error
+
+
+class _Dtype:
+    """A dtype as pickled: `numpy.dtype("f4", False, True)`, then the state (3, "<", None, None, None, -1, -1, 0)."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: object, *_: object) -> None:
+        if not isinstance(code, str):
+            raise FeatureError("an array without a dtype")
+        self.code, self.order = code, "="
+
+    def __setstate__(self, state: object) -> None:
+        if not isinstance(state, tuple) or len(state) < 5 or not isinstance(state[1], str):
+            raise FeatureError("an array without a dtype")
+        if any(part is not None for part in state[2:5]):
+            raise FeatureError(f"an array of dtype {self.code!r} with fields; plain numbers are read")
+        self.order = state[1]
+
+
+class _PickledArray(np.ndarray[Any, np.dtype[Any]]):
+    """An array whose content is checked when its pickled state arrives; empty until then."""
+
+    constructors: _Constructors | None = None  # until the state has arrived
+
+    def __setstate__(self, state: object) -> None:
+        if self.constructors is None or not isinstance(state, tuple) or len(state) not in (4, 5):
+            raise FeatureError("an array without its contents")
+        shape, dtype, fortran, data = state[-4:]  # the version before them is optional
+        kind, content = self.constructors.check_content(shape, dtype, data)
+        self.constructors = None
+        super().__setstate__((1, shape, kind, bool(fortran), content))  # type: ignore[arg-type]
+
+
+class _Constructors:
+    """Builds arrays and containers for one pickle, from at most `max_bytes` bytes and entries."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._bytes_left = max_bytes
+        self._by_name: dict[str, Callable[..., object]] = {
+            "_reconstruct": self._empty_array,
+            "_frombuffer": self._array_of_buffer,
+            "scalar": self._scalar,
+            "ndarray": self._refuse_call,  # an argument of _reconstruct
+            "dtype": _Dtype,
+            "encode": self._encode,
+            "bytes": bytes,  # how protocol 2 spells b""
+            "OrderedDict": self._ordered_dict,
+            "set": lambda members=(): set(self._hashable(members)),
+            "frozenset": lambda members=(): frozenset(self._hashable(members)),
+        }
+
+    def call(self, name: str, args: tuple[object, ...]) -> object:
+        if name == "bytes" and args:
+            raise FeatureError("the pickle makes bytes of something else")
+        return self._by_name[name](*args)
+
+    def check_content(self, shape: object, dtype: object, data: object) -> tuple[np.dtype[Any], object]:
+        """The dtype and the content of an array, after its declared size was compared with the content's."""
+        size = _num_cells(shape)
+        kind = plain_dtype(dtype.code, dtype.order) if isinstance(dtype, _Dtype) else None
+        if kind is None:
+            if not isinstance(dtype, _Dtype) or not isinstance(data, list) or len(data) != size:
+                raise FeatureError(f"an array of objects of shape {shape}, but not as many objects")
+            self._charge(size)
+            return np.dtype(object), data
+        content = data if isinstance(data, bytes | bytearray) else self._encode(data, "latin1")  # str: Python 2
+        if size * kind.itemsize != len(content):
+            needed = size * kind.itemsize
+            raise FeatureError(f"an array of shape {shape} needs {needed} bytes, the pickle holds {len(content)}")
+        self._charge(len(content))
+        return kind, bytes(content)
+
+    def _empty_array(self, *_: object) -> Array:
+        array = np.empty(0, np.int8).view(_PickledArray)
+        array.constructors = self
+        return array
+
+    def _array_of_buffer(self, data: object, dtype: object, shape: object, order: object) -> Array:
+        kind, content = self.check_content(shape, dtype, data)
+        if not isinstance(content, bytes) or order not in ("C", "F"):
+            raise FeatureError("an array of objects where numbers are expected")
+        return np.frombuffer(content, kind).reshape(shape, order=order)
+
+    def _scalar(self, dtype: object, data: object) -> object:
+        return self._array_of_buffer(data, dtype, (), "C")[()]
+
+    def _encode(self, text: object, encoding: object) -> bytes:
+        """How protocol 2 spells bytes: `_codecs.encode(text, "latin1")`."""
+        if encoding not in ("latin1", "latin-1") or not isinstance(text, str):
+            raise FeatureError(f"bytes from text in {encoding!r}; latin1 is the only encoding of pickled arrays")
+        self._charge(len(text))
+        return text.encode("latin1")
+
+    def _ordered_dict(self, pairs: object = ()) -> dict[object, object]:
+        pairs = [tuple(pair) for pair in pairs] if isinstance(pairs, list) else []
+        self._hashable([key for key, _ in pairs])
+        return dict(pairs)
+
+    def _hashable(self, members: object) -> list[object]:
+        if not isinstance(members, list | tuple):
+            raise FeatureError(f"a set made of a {type(members).__name__}")
+        self._charge(len(members))
+        _require_plain_keys(members)
+        return list(members)
+
+    def _refuse_call(self, *_: object) -> object:
+        raise FeatureError("the pickle makes an array without its contents")
+
+    def _charge(self, amount: int) -> None:
+        self._bytes_left -= amount
+        if self._bytes_left < 0:
+            raise FeatureError("the pickle decodes to far more than the file holds")
+
+
+def _num_cells(shape: object) -> int:
+    """The number of cells of a declared shape."""
+    if not isinstance(shape, tuple) or len(shape) > 32 or not all(type(n) is int and 0 <= n < 2**62 for n in shape):
+        raise FeatureError("an array without a valid shape")
+    return math.prod(shape)
+
+
+def _require_plain_keys(keys: list[object] | tuple[object, ...]) -> None:
+    """Refuse nested keys: the hash of tuples that share tuples takes time exponential in the size of the file."""
+    for key in keys:
+        if not isinstance(key, _PLAIN):
+            raise FeatureError(f"the pickle uses a {type(key).__name__} as a key; a plain value is expected")
+
+
+class _Named:
+    """A name that a pickle may call, and cannot change."""
+
+    __slots__ = ("_constructors", "_name")
+
+    def __init__(self, constructors: _Constructors, name: str) -> None:
+        self._constructors, self._name = constructors, name
+
+    def __call__(self, *args: object) -> object:
+        return self._constructors.call(self._name, args)
+
+    def __setstate__(self, state: object) -> None:
+        raise FeatureError(f"the pickle tries to change {self._name} itself")
+
+
+_MODULES: Final = {
+    "_reconstruct": ("numpy.core.multiarray", "numpy._core.multiarray"),
+    "scalar": ("numpy.core.multiarray", "numpy._core.multiarray"),
+    "_frombuffer": ("numpy.core.numeric", "numpy._core.numeric"),
+    "ndarray": ("numpy",),
+    "dtype": ("numpy",),
+    "encode": ("_codecs",),
+    "bytes": ("builtins", "__builtin__"),
+    "set": ("builtins", "__builtin__"),
+    "frozenset": ("builtins", "__builtin__"),
+    "OrderedDict": ("collections",),
+}
+
+# The entries of the stack that each opcode hashes.
+_KEYS: Final = {
+    pickle.SETITEM: slice(-2, -1),
+    pickle.SETITEMS: slice(0, None, 2),
+    pickle.DICT: slice(0, None, 2),
+    pickle.ADDITEMS: slice(None),
+    pickle.FROZENSET: slice(None),
+}
+
+# Classes by number (the registry of copyreg, which skips find_class) and buffers from outside the file.
+_REFUSED: Final = (pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.NEXT_BUFFER, pickle.PERSID, pickle.BINPERSID)
+
+
+def _with_plain_keys(load: Callable[[Any], None], keys: slice) -> Callable[[Any], None]:
+    def guarded(unpickler: Any) -> None:
+        _require_plain_keys(unpickler.stack[keys])
+        load(unpickler)
+
+    return guarded
+
+
+def _refuse(_: Any) -> None:
+    raise FeatureError("the pickle asks for something outside the file; only arrays and plain values are read")
+
+
+def _load_bytearray(unpickler: Any) -> None:
+    """The opcode of NumPy's buffers; that of the library allocates the declared size before it reads."""
+    size = int.from_bytes(unpickler.read(8), "little")
+    content = unpickler.read(min(size, sys.maxsize))
+    if len(content) != size:
+        raise FeatureError(f"the pickle promises {size:,} bytes and holds {len(content):,}")
+    unpickler.append(bytearray(content))
+
+
+# The Python implementation: the memo of the C one takes gigabytes for one hostile opcode (cpython gh-115952), and its
+# opcodes cannot be guarded. A file of features is a few dozen opcodes, so the difference in speed is small.
+class _Unpickler(pickle._Unpickler):
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        **pickle._Unpickler.dispatch,
+        **{code[0]: _with_plain_keys(pickle._Unpickler.dispatch[code[0]], keys) for code, keys in _KEYS.items()},
+        **{code[0]: _refuse for code in _REFUSED},
+        pickle.BYTEARRAY8[0]: _load_bytearray,
+    }
+
+    def __init__(self, stream: io.BytesIO, constructors: _Constructors) -> None:
+        super().__init__(stream, encoding="latin1")
+        self._constructors = constructors
+
+    def find_class(self, module: str, name: str) -> object:
+        if module not in _MODULES.get(name, ()):
+            asked = "".join(sign if sign.isprintable() else "?" for sign in f"{module}.{name}"[:120])
+            raise FeatureError(f"the pickle tries to load {asked}; only numpy arrays and plain values are read")
+        return _Named(self._constructors, name)
