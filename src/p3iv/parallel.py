@@ -1,7 +1,6 @@
-"""Work spread over Ray: a cluster on this machine, or one that runs elsewhere.
+"""Run one function over many items: in this process, in several processes, or on a Ray cluster.
 
-The nodes of a cluster need this package, and whatever folders the work names under the same paths; results come back
-through Ray.
+The nodes of a cluster need this package and see the same folders under the same paths. Results come back through Ray.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -21,44 +20,98 @@ from typing import Any, TypeVar
 
 from p3iv.errors import ConfigError, MissingExtraError
 
-Item = TypeVar("Item")
+ENGINES = ("local", "ray")
+_CONNECT_TIMEOUT_S = 10.0
+_RAY_RETRIES = 3  # of an item whose worker or node was lost
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def run_in_pool(
-    work: Callable[[Item], Result], waiting: deque[Item], jobs: int, *, is_patient: bool = True
-) -> Generator[tuple[Item, Result], None, list[Item]]:
-    """Take items from `waiting` until it is empty, or a process dies: then return those that were under way.
+@dataclass(frozen=True)
+class WorkerLost:
+    """Returned in place of a result when the workers that had the item died on every attempt."""
 
-    Where the caller is interrupted, what is under way is finished first, unless `is_patient` is False: then its
-    processes are ended.
+    reason: str
+
+
+def check_engine(engine: str, address: str | None, jobs: int = 1) -> None:
+    """Refuse an unknown engine, and options that the chosen engine does not use."""
+    if engine not in ENGINES:
+        raise ConfigError(f"--engine {engine}, but it is one of {', '.join(ENGINES)}.")
+    if address is not None and engine != "ray":
+        raise ConfigError(f"--address {address} is the address of a Ray cluster: pass --engine ray with it.")
+    if address is not None and jobs != 1:
+        raise ConfigError(
+            f"--jobs {jobs}, but the cluster at {address} decides how many run at a time: pass only one of the two."
+        )
+
+
+def run(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    engine: str = "local",
+    jobs: int = 1,
+    address: str | None = None,
+    finish_started: bool = False,
+) -> Iterator[tuple[Item, Result | WorkerLost]]:
+    """Yield every item with its result, in the order in which they finish. An exception of `work` is raised here.
+
+    Args:
+        work: a function that can be pickled, unless engine is "local" and jobs is 1.
+        items: its arguments.
+        engine: "local" (this process, or `jobs` processes) or "ray".
+        jobs: items at a time.
+        address: HOST:PORT of a Ray cluster; None starts one on this machine.
+        finish_started: on an interrupt, let local processes finish their item instead of ending them.
     """
-    under_way: dict[Future[Result], Item] = {}
-    others = active_children()
-    initializer = (os.getpid(),)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=follow_parent, initargs=initializer) as pool:
+    if engine == "ray":
+        return _run_on_ray(work, deque(items), address=address, jobs=jobs)
+    if jobs == 1:
+        return ((item, work(item)) for item in items)
+    return _run_in_processes(work, deque(items), jobs, finish_started=finish_started)
+
+
+def _run_in_processes(
+    work: Callable[[Item], Result], waiting: deque[Item], jobs: int, *, finish_started: bool
+) -> Iterator[tuple[Item, Result | WorkerLost]]:
+    """A process that dies breaks its pool, so every item that was started is run once more, alone."""
+    while waiting:
+        suspects = yield from _run_pool(work, waiting, jobs, finish_started=finish_started)
+        for item in suspects:
+            if (yield from _run_pool(work, deque([item]), 1, finish_started=finish_started)):
+                yield item, WorkerLost("the process died twice")
+
+
+def _run_pool(
+    work: Callable[[Item], Result], waiting: deque[Item], jobs: int, *, finish_started: bool
+) -> Generator[tuple[Item, Result], None, list[Item]]:
+    """Take items from `waiting` until it is empty or a process dies; return the items that were started then."""
+    started: dict[Future[Result], Item] = {}
+    other_children = active_children()
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_follow_parent, initargs=(os.getpid(),)) as pool:
         try:
-            while waiting or under_way:
-                while waiting and len(under_way) < jobs:
+            while waiting or started:
+                while waiting and len(started) < jobs:
                     item = waiting.popleft()
-                    under_way[pool.submit(work, item)] = item
-                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    started[pool.submit(work, item)] = item
+                for future in wait(started, return_when=FIRST_COMPLETED).done:
                     result = future.result()
-                    yield under_way.pop(future), result
+                    yield started.pop(future), result
         except BrokenProcessPool:
-            return list(under_way.values())
+            return list(started.values())
         except BaseException:
             for child in active_children():
-                if not is_patient and child not in others:
+                if not finish_started and child not in other_children:
                     child.terminate()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return []
 
 
-def follow_parent(parent: int) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when that is gone, even killed: else it would wait for ever."""
+def _follow_parent(parent: int) -> None:
+    """Leave Ctrl-C to the parent process, and exit when the parent is gone, even if it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_exit_without, args=(parent,), daemon=True).start()
 
@@ -69,58 +122,49 @@ def _exit_without(parent: int) -> None:
     os._exit(1)
 
 
-try:
-    import ray
-    from ray.exceptions import RayError, RayTaskError
-except ImportError as error:
-    raise MissingExtraError("ray", "ray", "--engine ray") from error
-
-_PATIENCE_S = 10.0
-
-_RETRIES = 3  # of an item whose worker, or whose node, was lost
-
-
-@dataclass(frozen=True)
-class Lost:
-    """In place of a result: the workers that had the item died every time."""
-
-    why: str
-
-
-def run_on_cluster(
+def _run_on_ray(
     work: Callable[[Item], Result], waiting: deque[Item], *, address: str | None, jobs: int
-) -> Iterator[tuple[Item, Result | Lost]]:
-    """Take items from `waiting`, to which the caller may add, and yield each with its result as it is done."""
+) -> Iterator[tuple[Item, Result | WorkerLost]]:
+    try:
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+    except ImportError as error:
+        raise MissingExtraError("ray", "ray", "--engine ray") from error
+
     _connect(address, jobs)
     try:
-        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
-        under_way: dict[Any, Item] = {}
-        while waiting or under_way:
-            while waiting and len(under_way) < 2 * _num_workers():  # the next item is there when a worker is free
+        remote = ray.remote(num_cpus=1, max_retries=_RAY_RETRIES)(work)
+        started: dict[Any, Item] = {}
+        while waiting or started:
+            num_workers = max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
+            while waiting and len(started) < 2 * num_workers:  # a free worker finds the next item waiting
                 item = waiting.popleft()
-                under_way[remote.remote(item)] = item
-            [done], _ = ray.wait(list(under_way), num_returns=1)
-            item = under_way.pop(done)
+                started[remote.remote(item)] = item
+            [done], _ = ray.wait(list(started), num_returns=1)
+            item = started.pop(done)
             try:
-                result: Result | Lost = ray.get(done)
+                result: Result | WorkerLost = ray.get(done)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from error  # type: ignore[no-untyped-call]
             except RayError as error:
-                result = Lost(type(error).__name__)
+                result = WorkerLost(f"the workers died: {type(error).__name__}")
             yield item, result
     finally:
         ray.shutdown()
 
 
 def _connect(address: str | None, jobs: int) -> None:
+    import ray
+    from ray.exceptions import RayError
+
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about a coming change
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing of a user's machine is reported unasked
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a user's machine is reported unasked
         # "local", because without an address Ray joins the cluster that the machine last heard of, dead or alive
         ray.init(address="local", num_cpus=jobs, include_dashboard=False, **options)
         return
-    _require_answer(address)
+    _require_listener(address)
     try:
         ray.init(address=address, **options)
     except (OSError, ValueError, RuntimeError, RayError) as error:
@@ -131,19 +175,15 @@ def _connect(address: str | None, jobs: int) -> None:
         ) from error
 
 
-def _require_answer(address: str) -> None:
-    """Whether anybody listens there: Ray itself would try for minutes."""
+def _require_listener(address: str) -> None:
+    """Raise an error if nothing listens at the address: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
         raise ConfigError(
             f"--address {address}: no Ray cluster answers there ({error}). Give HOST:PORT of its head node, auto for "
             f"the one on this machine, or leave the option out to start one here."
         ) from error
-
-
-def _num_workers() -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]

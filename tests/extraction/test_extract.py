@@ -22,7 +22,7 @@ from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
-from p3iv.extraction.engines import run_processes
+from p3iv.extraction.engines import encode_groups
 from p3iv.extraction.extract import WORK_FOLDER, extract_features
 from p3iv.extraction.request import Advance, EncodedVideo, ExtractionReport, ExtractionRequest, Recipe, VideoTask
 from p3iv.extraction.worker import encode_moment, encode_picture, encode_seconds, encode_videos, wanted_seconds
@@ -271,9 +271,9 @@ def test_a_process_that_dies_costs_one_video(kitchen: Path) -> None:
     tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S]
     groups = [(tasks[0],), (Deadly(),), (tasks[1], tasks[2]), (tasks[3],)]
     recipe = Recipe("efficientnet-lite0", EncoderOptions(), "float16", 1)
-    done = {encoded.video: encoded for encoded in run_processes(groups, recipe, jobs=2)}  # type: ignore[arg-type]
+    done = {encoded.video: encoded for encoded in encode_groups(groups, recipe, engine="local", jobs=2)}  # type: ignore[arg-type]
     assert set(done) == {*LENGTHS_S, "deadly"}
-    assert done.pop("deadly").fault == "deadly.mp4: the process that read it died, twice"
+    assert done.pop("deadly").fault == "deadly.mp4: cannot be encoded: the process died twice"
     assert all(encoded.fault is None for encoded in done.values())
 
 

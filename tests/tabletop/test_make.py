@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -97,40 +94,6 @@ def test_the_card_names_the_encoder(tabletop: Path) -> None:
 
 def test_the_card_names_the_fingerprint_of_the_features(tabletop: Path) -> None:
     assert open_dataset(tabletop).card.feature_fingerprint == FeatureStore.open(tabletop / "features").fingerprint
-
-
-POOL = """
-import os, sys, time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from p3iv.tabletop.make import follow_parent
-if __name__ == "__main__":
-    with ProcessPoolExecutor(2, get_context("spawn"), initializer=follow_parent, initargs=(os.getpid(),)) as pool:
-        print(pool.submit(os.getpid).result(), flush=True)
-        time.sleep(60)
-"""
-
-
-def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "pool.py").write_text(POOL)
-    with subprocess.Popen([sys.executable, str(tmp_path / "pool.py")], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        worker = int(parent.stdout.readline())
-        parent.kill()
-        parent.wait()
-        for _ in range(100):
-            if not is_running(worker):
-                return
-            time.sleep(0.1)
-    pytest.fail("the worker outlived its parent")
-
-
-def is_running(process: int) -> bool:
-    """Whether a process still runs; one that has ended may wait as a zombie for whoever inherited it."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_truth_lines_are_plain_json(tabletop: Path) -> None:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from p3iv import parallel
 from p3iv.config import Config, override
 from p3iv.data.folder import open_dataset
 from p3iv.data.stats import describe_dataset
@@ -28,15 +29,15 @@ from p3iv.experiments.built import Built, build
 from p3iv.experiments.declared import Ask, Figure, Table, choose
 from p3iv.experiments.drawings import Drawn, draw_figure
 from p3iv.experiments.gathering import Gatherer
-from p3iv.experiments.measure import Job, Outcome, is_shown
+from p3iv.experiments.measure import Job, Outcome, is_shown, work
 from p3iv.experiments.pages import figure_part
 from p3iv.experiments.provenance import Provenance, write_runs
 from p3iv.experiments.runs import SAMPLES, TRAINED, Planned, Run, Sampling, Terms, plan, refuse_decided
 from p3iv.experiments.sources import Source, open_sources
 from p3iv.experiments.versions import code_version
-from p3iv.experiments.workers import check_engine, run_jobs
 from p3iv.experiments.writing import write_index, write_table
 from p3iv.files import exclusive, write_text
+from p3iv.parallel import WorkerLost, check_engine
 from p3iv.planners.device import choose_device
 from p3iv.plans.draws import SampleSettings
 
@@ -126,15 +127,15 @@ def _check_out(out: Path, folders: Iterable[Path]) -> None:
 def reproduce(request: ReproduceRequest) -> Reproduction:
     """Make what is missing and write what was asked for, also where something fails or interrupts it."""
     with exclusive(request.out, doing=f"is regenerating tables in {request.out}"):
-        work = _Work(request)
+        call = _Call(request)
         try:
-            work.run()
+            call.run()
         finally:
-            found = work.write()
+            found = call.write()
         return found
 
 
-class _Work:
+class _Call:
     """One call: the runs that its tables share, and what became of them."""
 
     def __init__(self, request: ReproduceRequest) -> None:
@@ -159,8 +160,10 @@ class _Work:
         self.request.on_plan(len(self.runs), len(jobs))
         left = {job.key for job in jobs}
         began = written = time.monotonic()
-        done = run_jobs(jobs, engine=self.request.engine, num_jobs=self.request.jobs, address=self.request.address)
-        for number, outcome in enumerate(done, start=1):
+        request = self.request
+        done = parallel.run(work, jobs, engine=request.engine, jobs=request.jobs, address=request.address)
+        for number, (job, result) in enumerate(done, start=1):
+            outcome = Outcome(job.key, "failed", result.reason) if isinstance(result, WorkerLost) else result
             left.discard(outcome.key)
             self._keep(outcome)
             spent = time.monotonic() - began

@@ -11,9 +11,9 @@ from p3iv.encoders.registry import DEFAULT_ENCODER
 from p3iv.errors import ConfigError
 from p3iv.features.index import DTYPES, KeptSeconds
 from p3iv.features.store import PackedFeatures
+from p3iv.parallel import check_engine
 from p3iv.types import Array, Problem
 
-ENGINES = ("local", "ray")
 KEEP = "keep"  # as --text-encoder: language.npz stays as it is
 
 
@@ -37,14 +37,12 @@ class ExtractionRequest:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in (("engine", ENGINES), ("dtype", DTYPES)):
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"--{name} {getattr(self, name)}, but it is one of {', '.join(allowed)}.")
+        check_engine(self.engine, self.address)
+        if self.dtype not in DTYPES:
+            raise ConfigError(f"--dtype {self.dtype}, but it is one of {', '.join(DTYPES)}.")
         for name in ("jobs", "threads", "max_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it is at least 1.")
-        if self.address is not None and self.engine != "ray":
-            raise ConfigError(f"--address {self.address} is of a Ray cluster; pass --engine ray with it.")
 
     @property
     def recipe(self) -> Recipe:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +17,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 from p3iv.data.folder import MADE_TABLETOP, DatasetCard
 from p3iv.data.windows import split_by_video
-from p3iv.errors import ConfigError, MissingExtraError
+from p3iv.errors import ConfigError, DatasetError, MissingExtraError
 from p3iv.features.language import write_language
 from p3iv.features.store import StoreWriter
 from p3iv.files import atomic_file, atomic_folder
-from p3iv.parallel import follow_parent
+from p3iv.parallel import WorkerLost, run
 from p3iv.readers.folder import write_split
 from p3iv.readers.steps_csv import write_steps
 from p3iv.tabletop.art.brush import Pixels
@@ -251,17 +249,16 @@ def _require_drawing() -> None:
 
 def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Callable[[int, int], None] | None) -> None:
     folder.mkdir()
-    context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, initializer=follow_parent, initargs=(os.getpid(),)) as pool:
-        under_way = [pool.submit(render_video, video, folder / f"{video.id}.mp4") for video in videos]
-        try:
-            for done, future in enumerate(as_completed(under_way), start=1):
-                future.result()
-                if progress:
-                    progress(done, len(videos))
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    drawn = run(partial(_render_into, folder), videos, jobs=jobs, finish_started=True)
+    for number, (video, result) in enumerate(drawn, start=1):
+        if isinstance(result, WorkerLost):
+            raise DatasetError(f"{video.id}.mp4 cannot be drawn: {result.reason}. Type the same command again.")
+        if progress:
+            progress(number, len(videos))
+
+
+def _render_into(folder: Path, video: Script) -> None:
+    render_video(video, folder / f"{video.id}.mp4")
 
 
 def render_video(video: Script, path: Path) -> None:
