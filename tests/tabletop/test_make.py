@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,12 +21,17 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_the_same_seed_gives_the_same_bytes_whatever_the_jobs(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_with_any_number_of_jobs(tmp_path: Path) -> None:
     make_tabletop(tmp_path / "one", num_videos=3, seed=5, jobs=1)
     make_tabletop(tmp_path / "two", num_videos=3, seed=5, jobs=2)
     one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
     assert len([name for name in one if name.endswith(".mp4")]) == 3
     assert one == two
+
+
+def test_annotations_and_features_need_neither_pillow_nor_pyav() -> None:
+    code = "import sys, p3iv.tabletop.make; assert not {'PIL', 'av'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_other_seeds_give_other_videos(tabletop: Path, tmp_path: Path) -> None:
@@ -39,7 +46,7 @@ def test_steps_take_2_to_5_seconds_with_pauses_between(tabletop: Path) -> None:
         assert all(after[0] - before[1] >= 0.3 for before, after in pairwise(times))
 
 
-def test_truth_holds_every_window_and_the_plan_that_was_executed(tabletop: Path) -> None:
+def test_truth_has_every_window_and_its_executed_plan(tabletop: Path) -> None:
     dataset = open_dataset(tabletop)
     truth = {(line.video, line.first_step, line.horizon): dict(line.plans) for line in dataset.read_truth()}
     windows = 0
@@ -70,7 +77,7 @@ def _facts_per_second(script: Script) -> np.ndarray:
     return np.array([[fact in script.execution.states[n] for fact in FACTS] for n in done], dtype=np.float64)
 
 
-def test_noise_belongs_to_the_video() -> None:
+def test_feature_noise_depends_on_the_seed() -> None:
     script = write_script(0, 0)
     first, second = (
         encode_states(script.execution, script.times, script.length_s, np.random.default_rng(seed)) for seed in (0, 1)
@@ -79,7 +86,7 @@ def test_noise_belongs_to_the_video() -> None:
     assert not np.array_equal(first, second)
 
 
-def test_step_embeddings_tell_all_steps_apart_and_put_like_near_like() -> None:
+def test_step_embeddings_are_distinct_and_similar_for_similar_steps() -> None:
     embeddings = {step: embed_text(step) for step in RULES}
     table = np.stack(list(embeddings.values()))
     assert len({row.tobytes() for row in table}) == len(RULES)
@@ -103,7 +110,7 @@ def test_truth_lines_are_plain_json(tabletop: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"num_videos": 2}, {"encoder": "clip"}])
-def test_options_outside_what_is_allowed_are_refused(tmp_path: Path, options: dict[str, object]) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         make_tabletop(tmp_path / "t", **options)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What the tabletop's pictures promise: every fact shows, every step moves, and a seed is a video."""
+"""Tabletop videos: every step changes the picture and moves, and the seed determines the pixels."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from p3iv.tabletop.acting import GESTURES
-from p3iv.tabletop.make import contact_sheet
 from p3iv.tabletop.motion import MOTIONS
-from p3iv.tabletop.render import draw_moment, draw_state, render_frames
+from p3iv.tabletop.render import contact_sheet, draw_moment, draw_state, render_frames
 from p3iv.tabletop.tasks import RULES, Facts
 from p3iv.tabletop.things import PROPS, THINGS, things_in
 from p3iv.tabletop.world import FRAMES_PER_SECOND, tabletop_world, write_script
 
-CLEARLY = 25  # of 255: what an eye sees at once
-PIXELS = 40  # of 25,600
+VISIBLE = 25  # grey levels: a difference that is easy to see
+MIN_PIXELS = 40  # of 25,600
 
 
 @cache
@@ -34,7 +33,7 @@ def examples() -> dict[str, tuple[Facts, Facts]]:
 
 def changed(one: np.ndarray, other: np.ndarray) -> int:
     """Number of pixels that differ clearly."""
-    return int((np.abs(one.astype(int) - other).max(axis=-1) > CLEARLY).sum())
+    return int((np.abs(one.astype(int) - other).max(axis=-1) > VISIBLE).sum())
 
 
 def test_every_step_has_a_gesture_that_can_be_drawn() -> None:
@@ -46,7 +45,7 @@ def test_every_step_has_a_gesture_that_can_be_drawn() -> None:
         assert gesture.item in {"", *THINGS, *PROPS}
 
 
-def test_things_that_stand_together_never_share_a_seat() -> None:
+def test_things_on_the_table_together_have_different_seats() -> None:
     world, rng = tabletop_world(), np.random.default_rng(1)
     for _ in range(100):
         for facts in world.sample(rng).states:
@@ -59,7 +58,7 @@ def test_every_step_changes_the_picture(seed: tuple[int, int]) -> None:
     faint = {
         step: count
         for step, (before, after) in examples().items()
-        if (count := changed(draw_state(before, seed=seed), draw_state(after, seed=seed))) < PIXELS
+        if (count := changed(draw_state(before, seed=seed), draw_state(after, seed=seed))) < MIN_PIXELS
     }
     assert not faint
 
@@ -67,20 +66,20 @@ def test_every_step_changes_the_picture(seed: tuple[int, int]) -> None:
 def test_every_step_moves_in_most_of_its_frames() -> None:
     for step, (before, after) in examples().items():
         frames = [draw_moment(before, step, after, u, seed=(2, 0)) for u in np.linspace(0, 1, 21)]  # as of 2 s
-        still = sum(changed(one, other) < PIXELS / 2 for one, other in pairwise(frames))
+        still = sum(changed(one, other) < MIN_PIXELS / 2 for one, other in pairwise(frames))
         assert still <= 6, step
 
 
 @pytest.mark.parametrize("seed", [(3, 0), (3, 1), (3, 2)])
 def test_a_step_begins_and_ends_with_the_table_at_rest(seed: tuple[int, int]) -> None:
-    """The frame where a step starts must not give it away."""
+    """The frame at the start of a step must not reveal the step."""
     for step, (before, after) in examples().items():
         assert changed(draw_moment(before, step, after, 0.0, seed=seed), draw_state(before, seed=seed)) == 0, step
         if not {"kettle.hot", "stove.on"} & after:  # steam and flames have moved on by then
             assert changed(draw_moment(before, step, after, 1.0, seed=seed), draw_state(after, seed=seed)) == 0, step
 
 
-def test_a_seed_is_a_video() -> None:
+def test_the_seed_determines_the_video() -> None:
     script = write_script(0, 0)
 
     def frames(seed: tuple[int, int]) -> list[np.ndarray]:
@@ -91,7 +90,7 @@ def test_a_seed_is_a_video() -> None:
     assert min(np.abs(a.astype(int) - b).mean() for a, b in zip(one, other, strict=True)) > 10
 
 
-def test_noise_never_wraps_round() -> None:
+def test_noise_does_not_overflow() -> None:
     facts = write_script(0, 1).execution.states[0]
     for index in range(20):
         clean, noisy = (draw_state(facts, seed=(4, index), noise=noise).astype(int) for noise in (False, True))
@@ -105,7 +104,7 @@ def test_frames_have_the_length_and_shape_of_the_video() -> None:
     assert all(frame.shape == (160, 160, 3) and frame.dtype == np.uint8 for frame in frames)
 
 
-def test_the_contact_sheet_shows_a_row_per_video() -> None:
+def test_the_contact_sheet_has_a_row_per_procedure() -> None:
     sheet = contact_sheet(procedures=("make tea", "make toast"))
     assert 1300 < sheet.width < 1500
     assert sheet.height > 400

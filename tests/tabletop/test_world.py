@@ -18,7 +18,7 @@ def executions() -> list[Execution]:
     return [tabletop_world().sample(rng) for _ in range(20_000)]
 
 
-def test_the_grammar_is_as_rich_as_it_claims() -> None:
+def test_the_number_of_procedures_and_steps() -> None:
     uses = Counter(step for procedure in PROCEDURES for slot in procedure.slots for step in slot.weights)
     assert len(PROCEDURES) >= 8
     assert len(uses) >= 45
@@ -26,7 +26,7 @@ def test_the_grammar_is_as_rich_as_it_claims() -> None:
     assert set(uses) == set(RULES)
 
 
-def test_every_execution_is_valid_and_of_a_fair_length(executions: list[Execution]) -> None:
+def test_every_execution_is_valid_and_has_7_to_14_steps(executions: list[Execution]) -> None:
     for execution in executions:
         assert 7 <= len(execution.steps) <= 14
         for step, before, after in zip(execution.steps, execution.states, execution.states[1:], strict=False):
@@ -34,7 +34,7 @@ def test_every_execution_is_valid_and_of_a_fair_length(executions: list[Executio
             assert RULES[step].apply(before) == after
 
 
-def test_every_execution_does_all_that_its_procedure_requires(executions: list[Execution]) -> None:
+def test_every_execution_does_all_required_steps(executions: list[Execution]) -> None:
     procedures = {procedure.name: procedure for procedure in PROCEDURES}
     for execution in executions:
         for slot in procedures[execution.procedure].slots:
@@ -83,12 +83,12 @@ def test_enumerated_plans_sum_to_one_and_can_be_executed(executions: list[Execut
                     assert facts == goal
 
 
-def test_no_video_shows_an_impossible_pair() -> None:
+def test_an_impossible_pair_has_no_plans() -> None:
     assert tabletop_world().plans_between(frozenset({"kettle"}), frozenset({"moon"}), 3) == {}
 
 
 def test_plan_probabilities_of_a_world_small_enough_to_work_out_by_hand() -> None:
-    """Two free steps with weights 3 and 1, then a required one: the orders are as 3 to 1 times the habit."""
+    """Two steps in any order with weights 3 and 1: the two orders are as likely as 3 and 1 times HABIT."""
     start = frozenset({"kettle", "tea", "coffee"})
     slots = (
         Slot({"fill the kettle with water": 3.0}),
@@ -105,10 +105,10 @@ def test_plan_probabilities_of_a_world_small_enough_to_work_out_by_hand() -> Non
     )
 
 
-def test_the_world_is_ambiguous_the_way_real_procedures_are() -> None:
+def test_many_windows_have_more_than_one_plan() -> None:
     videos = [write_script(0, index) for index in range(160)]
     test = set(split_by_video([video.id for video in videos], seed=0).test)
-    for horizon, least in ((3, 2.0), (6, 4.0)):
+    for horizon, min_plans in ((3, 2.0), (6, 4.0)):
         numbers = [
             len(tabletop_world().plans_between(states[first], states[first + horizon], horizon))
             for video in videos
@@ -116,4 +116,4 @@ def test_the_world_is_ambiguous_the_way_real_procedures_are() -> None:
             for states in [video.execution.states]
             for first in range(len(states) - horizon)
         ]
-        assert np.mean(numbers) >= least
+        assert np.mean(numbers) >= min_plans

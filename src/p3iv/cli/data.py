@@ -72,7 +72,7 @@ def make_tabletop_command(
     The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
     """
     from p3iv.data.folder import refuse_to_overwrite  # keeps `p3iv --help` quick
-    from p3iv.tabletop.make import make_tabletop
+    from p3iv.tabletop.make import make_tabletop, write_sheet
 
     refuse_to_overwrite(folder, overwrite=overwrite)
     note_leftovers(folder)
@@ -87,8 +87,6 @@ def make_tabletop_command(
             progress=show,
         )
     if sheet is not None:
-        from p3iv.tabletop.make import write_sheet  # needs Pillow
-
         write_sheet(sheet, seed=seed)
     out.print(f"{videos} tabletop videos -> {folder}", markup=False)
     out.print(f"next: p3iv data stats {folder}", markup=False)

@@ -1,4 +1,4 @@
-"""The stage directions that all gestures share: what one moment shows, which hand acts, the ways it takes."""
+"""The gesture of every step, and what all gestures share: hands, held items and paths through the picture."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _GREEN: RGB = (60, 140, 50)
 
 @dataclass(frozen=True)
 class Gesture:
-    """One step's motion. Names are of things on the table or of props; empty means from or to outside the picture."""
+    """The motion of one step. Names are things on the table or props; empty means outside the picture."""
 
     kind: Kind
     target: str = ""
     source: str = ""
     item: str = ""  # what the hand holds
     loaded: str = ""  # how the item looks while it carries something
-    color: RGB = _WHITE  # of what flows or falls
-    grain: float = 1.1  # size of what falls
-    spots: tuple[str, str] = ("mouth", "mouth")  # where on source and target
+    color: RGB = _WHITE  # of the liquid or grains
+    grain: float = 1.1  # size of the grains
+    spots: tuple[str, str] = ("mouth", "mouth")  # points of source and target
     between: Facts | None = None  # how source or target looks while the item is in the air
     hand: Literal["grip", "point", "flat"] = "grip"
     push: float = 2.0  # how far a press goes down
@@ -179,18 +179,18 @@ GESTURES: dict[str, Gesture] = {
 
 _HANDLED = frozenset({"kettle", "pan", "can", "blender jar"})  # held by their handles, which are on the right
 
-_NEAR_THE_EDGE = 108.0  # there one turns them round, or they would pour from outside the picture
+_NEAR_THE_EDGE = 108.0  # further right the left hand holds them, or they would pour from outside the picture
 
-_HIDDEN = 24.0  # how far beyond the edge a hand is out of sight
+_HIDDEN = 24.0  # distance beyond the edge at which a hand is out of sight
 
-_HIDDEN_ITEM = 62.0  # and whatever it holds, too
+_HIDDEN_ITEM = 62.0  # the same for a hand that holds something
 
 EMPTY: Facts = frozenset()
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One moment of a step. The table goes from `before` over `between` to `after`."""
+    """One moment of a step, in which the table changes from `before` through `between` to `after`."""
 
     left: float = 0.0  # 0 ... 1 from before to between
     arrived: float = 0.0  # 0 ... 1 from between to after
@@ -200,7 +200,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class Act:
-    """One step on one stage."""
+    """One step of a video: its gesture and the table before, during and after it."""
 
     stage: Stage
     gesture: Gesture
@@ -209,7 +209,7 @@ class Act:
     after: Things
 
     def place(self, name: str) -> Place:
-        """Where a thing stands before the step or, if it comes with the step, after it."""
+        """Where a thing is before the step or, if the step brings it, after the step."""
         return self.stage.place(name, self.before if name in self.before else self.after)
 
     def spot(self, name: str, spot: str) -> Point:
@@ -219,7 +219,7 @@ class Act:
 
     @property
     def side(self) -> int:
-        """1 for the right hand, which holds things on their right; -1 for the left one."""
+        """1 for the right hand, which holds things on their right side; -1 for the left hand."""
         edge = _NEAR_THE_EDGE if self.gesture.item in _HANDLED else self.stage.look.left_handed_from
         return -1 if self.place(self.gesture.target or self.gesture.source).x > edge else 1
 
@@ -229,7 +229,7 @@ class Act:
         return (x if self.side > 0 else FRAME - x), y
 
     def outside(self, point: Point, *, empty: bool = False) -> Point:
-        """Where a hand that acts at this point comes from: just out of sight, towards the shoulder."""
+        """The point just outside the picture, towards the shoulder, from which a hand reaches this point."""
         beyond = _HIDDEN if empty else _HIDDEN_ITEM
         dx, dy = self.shoulder[0] - point[0], self.shoulder[1] - point[1]
         edge = FRAME + beyond if dx > 0 else -beyond
@@ -239,7 +239,7 @@ class Act:
         return point[0] + dx * reach, point[1] + dy * reach
 
     def hand(self, point: Point, turn: float = 0.0) -> Layer:
-        """The hand at a point, its arm towards the shoulder."""
+        """The hand at a point, with its arm towards the shoulder."""
         angle = -math.degrees(math.atan2(self.shoulder[0] - point[0], self.shoulder[1] - point[1]))
         return Layer(self.gesture.hand, *point, angle=angle + turn, flip=self.side < 0)
 
@@ -273,7 +273,7 @@ def ramp(u: float, first: float, last: float) -> float:
 
 
 def along(u: float, *stations: tuple[float, Point]) -> Point:
-    """The point at phase u of a way through stations, each with its phase; in at full speed, out at full speed."""
+    """The point at phase u of a path through (phase, point) stations; it starts and ends at full speed."""
     for leg, ((first, a), (last, b)) in enumerate(pairwise(stations)):
         if u <= last:
             t = min(1.0, max(0.0, (u - first) / (last - first)))
@@ -283,7 +283,7 @@ def along(u: float, *stations: tuple[float, Point]) -> Point:
 
 
 def errand(act: Act, u: float, start: Point | None, end: Point, phases: tuple[float, float, float, float]) -> Point:
-    """Where the hand is that comes in, takes something at the start if there is one, acts at the end and leaves."""
+    """Position of a hand that enters, takes something at `start` (if given), acts at `end` and leaves."""
     reach, leave, arrive, part = phases
     out = act.outside(end)
     if start is None:
@@ -292,6 +292,6 @@ def errand(act: Act, u: float, start: Point | None, end: Point, phases: tuple[fl
 
 
 def arched(u: float, first: float, last: float, point: Point, height: float = 16.0) -> Point:
-    """Higher in the middle of a way, as one carries things."""
+    """Raise a point in the middle of a path, as when carrying things."""
     t = min(1.0, max(0.0, (u - first) / (last - first)))
     return point[0], point[1] - height * math.sin(math.pi * t)

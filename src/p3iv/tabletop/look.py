@@ -1,4 +1,4 @@
-"""How one video looks, all from its seed: where things stand, the view, the light, the colours, the table."""
+"""The random look of one video: where things are, camera, light, colours, table and wall."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from p3iv.tabletop.art.brush import RGB, Point
 from p3iv.tabletop.art.clutter import CLUTTER
+from p3iv.tabletop.world import RandomStream
 
-FRAME = 160  # pixels, both ways; table units are pixels of a camera that stands straight
+FRAME = 160  # width and height in pixels; a table unit is one pixel if the camera is not rotated or scaled
 NUM_SEATS = 8
-_LOOK = 3  # what the random generator is for, beside those of the script and of the features
 
 
 @dataclass(frozen=True)
 class Paint:
-    """The colours that one kind of thing may have, as ranges of hue (may pass 1), saturation and value."""
+    """The range of colours of one kind of thing, in hue (modulo 1), saturation and value."""
 
     hue: tuple[float, float] = (0.0, 1.0)
     saturation: tuple[float, float] = (0.2, 0.75)
@@ -84,20 +84,20 @@ _SKINS: tuple[RGB, ...] = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands, and how large it looks there: what is near is larger."""
+    """A position on the table, and the scale of things there: near things look larger."""
 
     x: float
     y: float
     scale: float
 
     def at(self, offset: Point) -> Point:
-        """The point of the table plane that lies `offset` from the foot of what stands here."""
+        """The point at `offset` from the foot of a thing in this place."""
         return self.x + self.scale * offset[0], self.y + self.scale * offset[1]
 
 
 @dataclass(frozen=True)
 class View:
-    """The camera: from table units to pixels of a canvas with a margin on every side."""
+    """The camera: maps table units to pixels of a canvas that has a margin on every side."""
 
     scale: float
     angle: float  # degrees
@@ -115,20 +115,20 @@ class View:
 
 @dataclass(frozen=True)
 class Light:
-    """Brightness and tone, how it falls off over the picture, and where shadows fall."""
+    """Brightness and colour of the light, how it changes over the picture and time, and where shadows fall."""
 
     gain: tuple[float, float, float]
     vignette: float
     slope: float
     slope_angle: float
     shadow: Point
-    flicker: float  # of 255
+    flicker: float  # amplitude, in grey levels
     flicker_rate: float  # Hz
 
 
 @dataclass(frozen=True)
 class Look:
-    """All that tells one video from another that shows the same."""
+    """Everything that can differ between two videos of the same steps."""
 
     paint: dict[str, RGB]
     seats: tuple[Place, ...]  # by Thing.seat; the last one is for clutter
@@ -139,10 +139,10 @@ class Look:
     view: View
     light: Light
     shoulder: Point  # where the right arm comes from
-    left_handed_from: float  # what lies further right than this is done with the left hand
+    left_handed_from: float  # the left hand acts on things to the right of this x
     drift: tuple[float, float, float, float]  # amplitude in pixels, rate in Hz, two phases
-    noise: float  # standard deviation, of 255
-    blur: int  # share of each neighbour, of 256
+    noise: float  # standard deviation, in grey levels
+    blur: int  # weight of each neighbouring pixel, in 1/256
     texture_seed: int
 
 
@@ -151,10 +151,10 @@ WALLS = ("plain", "tiles", "stripes", "panel", "window", "shelf")
 
 
 def make_look(seed: Sequence[int]) -> Look:
-    """The look of the video with this seed."""
-    rng = np.random.default_rng([*seed, _LOOK])
+    """Draw the look of the video with this seed."""
+    rng = np.random.default_rng([*seed, RandomStream.LOOK])
     paint = {name: paint.draw(rng) for name, paint in PAINTS.items()}
-    if rng.random() < 0.5:  # half of all tables are of wood
+    if rng.random() < 0.5:  # half of all tables are wooden
         paint["table"] = _WOOD.draw(rng)
     paint["skin"] = _SKINS[int(rng.integers(len(_SKINS)))]
     seats = _seats(rng)
@@ -192,7 +192,7 @@ def _jitter(rng: np.random.Generator, size: float) -> float:
 
 
 def _seats(rng: np.random.Generator) -> tuple[Place, ...]:
-    """Two rows of four, shuffled."""
+    """The places on the table, two rows of four, in random order."""
     stagger = _jitter(rng, 3)
     rows = ((84.0, 0.97, -stagger), (141.0, 1.08, stagger))
     places = [
@@ -204,7 +204,7 @@ def _seats(rng: np.random.Generator) -> tuple[Place, ...]:
 
 
 def _clutter(rng: np.random.Generator, free: Place) -> tuple[tuple[str, Place], ...]:
-    """Three to six things: one on the free seat, the others along the back edge and in the near corners."""
+    """Place three to six unused things: on the free seat, along the back edge and in the near corners."""
     names = [str(name) for name in rng.choice(list(CLUTTER), size=int(rng.integers(3, 7)), replace=False)]
     back = [Place(14 + 26 * i + _jitter(rng, 7), 55 + _jitter(rng, 4), 0.72) for i in rng.permutation(6)]
     near = [Place(-2.0, 160.0, 1.1), Place(163.0, 161.0, 1.1), Place(80 + _jitter(rng, 30), 172.0, 1.1)]

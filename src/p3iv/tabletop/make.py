@@ -1,19 +1,16 @@
-"""Write the tabletop world as a dataset folder: the same seed gives the same annotations and the same pixels."""
+"""Write the tabletop dataset: annotations, true plan probabilities, features of the world's state, videos."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
 from p3iv.data.folder import MADE_TABLETOP, DatasetCard
 from p3iv.data.windows import split_by_video
@@ -24,135 +21,25 @@ from p3iv.files import atomic_file, atomic_folder
 from p3iv.parallel import WorkerLost, run
 from p3iv.readers.folder import write_split
 from p3iv.readers.steps_csv import write_steps
-from p3iv.tabletop.art.brush import Pixels
-from p3iv.tabletop.render import render_frames
 from p3iv.tabletop.tasks import PROCEDURES, RULES
-from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, Script, tabletop_world, write_script
+from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, RandomStream, Script, tabletop_world, write_script
 from p3iv.types import Action, Annotations, Step, Video, Vocabulary
 
-FEATURE_WIDTH = 128
+FEATURE_WIDTH, LANGUAGE_WIDTH = 128, 128
+TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
 
-LANGUAGE_WIDTH = 128
-
-# Lengths of the noise, where one fact moves a row by about 1. The look of a video (light, view, table) moves all of its
-# rows along a few directions, and further than the facts do: as with real features, what looks alike is not what is
-# alike, so that a planner has to learn what to ignore.
+# One fact changes a row of features by about 1 (Euclidean norm). The look of a video (light, view, table) shifts all of
+# its rows along a few directions by more than that, as in real features, so a planner has to learn what to ignore.
 LOOK_NOISE, SECOND_NOISE = 4.0, 0.5
-
-LOOK_RANK = 3
+LOOK_RANK = 3  # number of these directions
 
 _STOP_WORDS = {"a", "an", "the", "of", "its"}
-
 FACTS: tuple[str, ...] = tuple(
     sorted(
         {fact for rule in RULES.values() for fact in rule.adds | rule.needs}
         | {fact for procedure in PROCEDURES for start in procedure.starts for fact in start}
     )
 )
-
-
-def encode_states(
-    execution: Execution, times: Sequence[tuple[float, float]], length_s: float, rng: np.random.Generator
-) -> NDArray[np.float16]:
-    """One row per second: the table at the middle of that second, a step in progress being half done half-way."""
-    facts = np.array([[fact in state for fact in FACTS] for state in execution.states], dtype=np.float64)  # (N+1, X)
-    seconds = np.arange(int(np.ceil(length_s))) + 0.5
-    shown = np.repeat(facts[:1], len(seconds), axis=0)
-    for step, (start_s, end_s) in enumerate(times):
-        progress = np.clip((seconds - start_s) / (end_s - start_s), 0.0, 1.0)[:, None]
-        shown += progress * (facts[step + 1] - facts[step])
-    facts_to_rows, look_to_rows = _projections()
-    look = LOOK_NOISE / np.sqrt(LOOK_RANK) * rng.normal(size=LOOK_RANK) @ look_to_rows
-    noise = SECOND_NOISE / np.sqrt(FEATURE_WIDTH) * rng.normal(size=(len(seconds), FEATURE_WIDTH))
-    return np.asarray(shown @ facts_to_rows + look + noise, dtype=np.float16)  # (seconds, F)
-
-
-def embed_text(text: str) -> NDArray[np.float32]:
-    """A hashed bag of words: every word adds four signed ones at places that its hash chooses; unit length."""
-    embedding = np.zeros(LANGUAGE_WIDTH)
-    for word in text.lower().split():
-        if word not in _STOP_WORDS:
-            digest = hashlib.sha256(word.encode()).digest()
-            for place, sign in zip(digest[0:4], digest[4:8], strict=True):
-                embedding[place % LANGUAGE_WIDTH] += 1.0 if sign % 2 else -1.0
-    length = max(float(np.linalg.norm(embedding)), 1e-9)
-    return np.asarray(embedding / length, dtype=np.float32)
-
-
-def _projections() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How facts and looks move a row; the same for every dataset, each row of about unit length."""
-    rng = np.random.default_rng(2022)
-    mixed = rng.normal(size=(len(FACTS) + LOOK_RANK, FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
-    return mixed[: len(FACTS)], mixed[len(FACTS) :]
-
-
-_CELL, _GAP, _CAPTION, _TITLE = 190, 10, 40, 30
-
-_INK, _FAINT, _PAPER = (40, 40, 44), (120, 120, 126), (255, 255, 255)
-
-_SHOWN = ("make coffee", "make a sandwich", "repot a plant", "send a card")
-
-_PHASE = 0.58  # of a step: the hand is at work
-
-
-def write_sheet(path: Path, *, seed: int = 0) -> None:
-    """Draw the contact sheet into a .png or .jpg file."""
-    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
-    if path.suffix.lower() not in formats:
-        raise ConfigError(f"--sheet {path}, but it must end in {', '.join(formats)}.")
-    page = contact_sheet(seed=seed)
-    with atomic_file(path) as beside:
-        page.save(beside, format=formats[path.suffix.lower()], quality=88, optimize=True)
-
-
-def contact_sheet(*, seed: int = 0, procedures: Sequence[str] = _SHOWN, columns: int = 7) -> Image.Image:
-    """One row per procedure, from the first video of the dataset with this seed that shows it.
-
-    A row begins with the table at the start and ends with the table at the end; between them are steps in order.
-    """
-    row = _TITLE + _CELL + _CAPTION
-    size = (columns * (_CELL + _GAP) + _GAP, len(procedures) * row + _GAP)
-    page = Image.new("RGB", size, _PAPER)
-    for number, procedure in enumerate(procedures):
-        scripts = (write_script(seed, index) for index in count())
-        script = next(script for script in scripts if script.execution.procedure == procedure)
-        _draw_row(page, script, columns, _GAP + number * row)
-    return page
-
-
-def _draw_row(page: Image.Image, script: Script, columns: int, top: int) -> None:
-    pen = ImageDraw.Draw(page)
-    pen.text((_GAP, top), script.execution.procedure, _INK, font=ImageFont.load_default(19))
-    moments = _moments(script, columns)
-    for column, (picture, (_, caption)) in enumerate(zip(_pictures(script, moments), moments, strict=True)):
-        x, y = _GAP + column * (_CELL + _GAP), top + _TITLE
-        page.paste(Image.fromarray(picture).resize((_CELL, _CELL), Image.Resampling.LANCZOS), (x, y))
-        faint = column in (0, columns - 1)
-        text = "\n".join(textwrap.wrap(caption, 28))
-        pen.multiline_text(
-            (x, y + _CELL + 3), text, _FAINT if faint else _INK, font=ImageFont.load_default(13), spacing=2
-        )
-
-
-def _moments(script: Script, columns: int) -> list[tuple[float, str]]:
-    """Times in seconds with their captions."""
-    steps = script.execution.steps
-    chosen = [round(i * (len(steps) - 1) / (columns - 3)) for i in range(columns - 2)]
-    acting = [(start + _PHASE * (end - start), steps[i]) for i in chosen for start, end in [script.times[i]]]
-    return [(0.0, "before"), *acting, (script.length_s - 1 / FRAMES_PER_SECOND, "after")]
-
-
-def _pictures(script: Script, moments: Sequence[tuple[float, str]]) -> list[Pixels]:
-    """The frames of the video nearest to the moments."""
-    wanted = [round(time_s * FRAMES_PER_SECOND) for time_s, _ in moments]
-    frames = render_frames(script.execution, script.times, script.length_s, seed=script.seed)
-    kept = {number: frame for number, frame in enumerate(frames) if number in set(wanted)}
-    return [kept[number] for number in wanted]
-
-
-TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
-
-_NOISE = 2  # what the random generator is for, beside those of the script
 
 
 def make_tabletop(
@@ -165,19 +52,19 @@ def make_tabletop(
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the dataset folder, all of it or nothing; `encoder` is `state` or `none`."""
+    """Write the whole dataset folder or nothing; `encoder` is `state` or `none`."""
     if num_videos < 3:
-        raise ConfigError(f"--videos {num_videos}, but train, val and test need one each: at least 3.")
+        raise ConfigError(f"--videos {num_videos}, but it must be at least 3: train, val and test need one each.")
     if encoder not in ("state", "none"):
-        raise ConfigError(f"--encoder {encoder}, but the tabletop writes `state` features or `none`.")
+        raise ConfigError(f"--encoder {encoder}, but it must be `state` or `none`.")
     videos = [write_script(seed, index) for index in range(num_videos)]
-    with atomic_folder(folder.resolve()) as beside:  # a link keeps leading where it leads
+    with atomic_folder(folder.resolve()) as beside:  # if `folder` is a link, it stays one
         _write_annotations(beside, videos, seed)
         fingerprint = _write_features(beside, videos) if encoder == "state" else None
         if render:
             _require_drawing()
             _render_all(beside / "videos", videos, jobs, progress)
-        DatasetCard(  # last: a folder without it is known to be unfinished
+        DatasetCard(  # written last: a folder without it is unfinished
             name="tabletop",
             source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
             encoder="state" if encoder == "state" else None,
@@ -187,7 +74,7 @@ def make_tabletop(
 
 
 def true_plans(videos: Sequence[Script]) -> Iterator[dict[str, object]]:
-    """The lines of truth.jsonl: for every window, every valid plan with its exact probability."""
+    """The lines of truth.jsonl: every possible plan of every window, with its exact probability."""
     world = tabletop_world()
     for video in videos:
         states = video.execution.states
@@ -203,7 +90,7 @@ def true_plans(videos: Sequence[Script]) -> Iterator[dict[str, object]]:
 
 
 def annotations_of(videos: Sequence[Script], seed: int) -> Annotations:
-    """The videos as any reader would give them, with a split of their own."""
+    """The same annotations that a reader would return, with a split."""
     return Annotations(
         name="tabletop",
         videos=tuple(
@@ -237,7 +124,7 @@ def _write_features(folder: Path, videos: Sequence[Script]) -> str:
     """Write the features and return their fingerprint."""
     with StoreWriter(folder / "features", width=FEATURE_WIDTH, dtype="float16") as store:
         for video in videos:
-            rng = np.random.default_rng([*video.seed, _NOISE])
+            rng = np.random.default_rng([*video.seed, RandomStream.FEATURES])
             store.add(video.id, encode_states(video.execution, video.times, video.length_s, rng))
     return store.fingerprint
 
@@ -262,9 +149,57 @@ def _render_into(folder: Path, video: Script) -> None:
 
 
 def render_video(video: Script, path: Path) -> None:
-    """Draw one video into an .mp4 file."""
+    """Render one video as an .mp4 file."""
     from p3iv.features.video import write_video  # only pictures need PyAV and Pillow
     from p3iv.tabletop.render import render_frames
 
     frames = render_frames(video.execution, video.times, video.length_s, seed=video.seed)
     write_video(path, frames, fps=FRAMES_PER_SECOND)
+
+
+def write_sheet(path: Path, *, seed: int = 0) -> None:
+    """Write the contact sheet as a .png or .jpg file."""
+    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+    if path.suffix.lower() not in formats:
+        raise ConfigError(f"--sheet {path}, but it must end in {', '.join(formats)}.")
+    _require_drawing()
+    from p3iv.tabletop.render import contact_sheet
+
+    page = contact_sheet(seed=seed)
+    with atomic_file(path) as beside:
+        page.save(beside, format=formats[path.suffix.lower()], quality=88, optimize=True)
+
+
+def encode_states(
+    execution: Execution, times: Sequence[tuple[float, float]], length_s: float, rng: np.random.Generator
+) -> NDArray[np.float16]:
+    """One row per second: the facts at the middle of that second; a step in progress counts in part."""
+    facts = np.array([[fact in state for fact in FACTS] for state in execution.states], dtype=np.float64)  # (N+1, X)
+    seconds = np.arange(int(np.ceil(length_s))) + 0.5
+    shown = np.repeat(facts[:1], len(seconds), axis=0)
+    for step, (start_s, end_s) in enumerate(times):
+        progress = np.clip((seconds - start_s) / (end_s - start_s), 0.0, 1.0)[:, None]
+        shown += progress * (facts[step + 1] - facts[step])
+    facts_to_rows, look_to_rows = _projections()
+    look = LOOK_NOISE / np.sqrt(LOOK_RANK) * rng.normal(size=LOOK_RANK) @ look_to_rows
+    noise = SECOND_NOISE / np.sqrt(FEATURE_WIDTH) * rng.normal(size=(len(seconds), FEATURE_WIDTH))
+    return np.asarray(shown @ facts_to_rows + look + noise, dtype=np.float16)  # (seconds, F)
+
+
+def embed_text(text: str) -> NDArray[np.float32]:
+    """A hashed bag of words of unit length: every word adds +1 or -1 at four places that its hash chooses."""
+    embedding = np.zeros(LANGUAGE_WIDTH)
+    for word in text.lower().split():
+        if word not in _STOP_WORDS:
+            digest = hashlib.sha256(word.encode()).digest()
+            for place, sign in zip(digest[0:4], digest[4:8], strict=True):
+                embedding[place % LANGUAGE_WIDTH] += 1.0 if sign % 2 else -1.0
+    length = max(float(np.linalg.norm(embedding)), 1e-9)
+    return np.asarray(embedding / length, dtype=np.float32)
+
+
+def _projections() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The directions of facts and looks in feature space, of about unit length; the same for every dataset."""
+    rng = np.random.default_rng(2022)
+    mixed = rng.normal(size=(len(FACTS) + LOOK_RANK, FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
+    return mixed[: len(FACTS)], mixed[len(FACTS) :]

@@ -1,4 +1,4 @@
-"""The kinds of gestures: for every phase, which things have changed, which is off the table, what is in the air."""
+"""The motion of each kind of gesture: what a phase from 0 to 1 shows on the table, in the air and in the hand."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def _carry(act: Act, u: float) -> Shot:
     gesture = act.gesture
     start = act.spot(gesture.source, gesture.spots[0]) if gesture.source else None
     end = act.spot(gesture.target, gesture.spots[1]) if gesture.target else None
-    if gesture.target == gesture.item:  # from its old place to its new one
+    if gesture.target == gesture.item:  # it moves to another place
         place = act.stage.place(gesture.item, act.after)
         end = (place.x, place.y)
     if end:
         way = arched(u, 0.3, 0.66, errand(act, u, start, end, (0.2, 0.3, 0.66, 0.76)))
-    else:  # it is held up for a while, to drip
+    else:  # held up for a while, to drip
         x, y = start or (80.0, 80.0)
         way = errand(act, u, start, (x, y - 24), (0.2, 0.3, 0.48, 0.72))
     has, scale = _carried(act)
@@ -55,7 +55,7 @@ def _carry(act: Act, u: float) -> Shot:
 
 
 def _carried(act: Act) -> tuple[Facts, float]:
-    """How a carried item looks: a thing keeps its looks, a prop has those of the gesture."""
+    """State and scale of a carried item: a thing keeps its own, a prop gets those of the gesture."""
     name = act.gesture.item
     if name in act.before:
         return (act.after if name == act.gesture.target else act.before)[name], act.place(name).scale
@@ -94,14 +94,14 @@ def _pour(act: Act, u: float) -> Shot:
 
 
 def _falling(act: Act, u: float, lip: Point) -> tuple[Overlay, ...]:
-    """A stream of liquid, or of solid things where they are large."""
+    """A stream of liquid, or grains if they are large."""
     if act.gesture.grain > 2.0:
         return (_grains(act, u, lip, 14.0),)
     return (Stream(lip[0], lip[1], 12.0 + 2 * math.sin(40 * u), act.gesture.color),)
 
 
 def _grains(act: Act, u: float, top: Point, depth: float) -> Grains:
-    """Seven grains on their way down, each with its own phase."""
+    """Seven falling grains, each with its own phase."""
     points = []
     for i in range(7):
         t = (u * 9.0 + i * 0.37) % 1.0

@@ -1,14 +1,17 @@
-"""Executions of the tabletop world as video: frames of 160 x 160 pixels, ten a second."""
+"""Render tabletop videos, 160 x 160 pixels at ten frames per second, and a contact sheet of their procedures."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from p3iv.tabletop.acting import GESTURES, Act, Shot
 from p3iv.tabletop.art.brush import Pixels, Point
@@ -17,54 +20,58 @@ from p3iv.tabletop.motion import MOTIONS
 from p3iv.tabletop.stage import HEADROOM, Layer, Stage, Things
 from p3iv.tabletop.tasks import Facts
 from p3iv.tabletop.things import things_in
-from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution
+from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, RandomStream, Script, write_script
 
-_NOISE = 4  # what the random generator is for, beside those of the script, the features and the look
-_NOISE_ROOM = 96  # pixels that the noise tile is larger than a frame
+_NOISE_MARGIN = 96  # pixels by which the noise tile is larger than a frame
+
+# the contact sheet: sizes in pixels, colours, procedures
+_CELL, _GAP, _CAPTION, _TITLE = 190, 10, 40, 30
+_INK, _FAINT, _PAPER = (40, 40, 44), (120, 120, 126), (255, 255, 255)
+_SHEET_PROCEDURES = ("make coffee", "make a sandwich", "repot a plant", "send a card")
+_SHEET_PHASE = 0.58  # of a step: the hand is acting
 
 
 def render_frames(
     execution: Execution, times: Sequence[tuple[float, float]], length_s: float, *, seed: Sequence[int]
 ) -> Iterator[Pixels]:
-    """Yield the video's frames, each (160, 160, 3).
+    """Yield the frames of a video, each (160, 160, 3).
 
     Args:
         execution: The steps and the tables between them.
-        times: (start_s, end_s) of every step, in order; between them the table rests.
-        length_s: How long the video is.
-        seed: Tells this video from all others; the same seed gives the same pixels.
+        times: (start_s, end_s) of every step, in order; nothing moves between them.
+        length_s: Length of the video.
+        seed: Seed of the look and the noise; the same seed gives the same pixels.
     """
     look = make_look(seed)
-    film, camera = _Film(Stage(look), execution, times), _Camera(look, seed)
+    scene, camera = _Scene(Stage(look), execution, times), _Camera(look, seed)
     for index in range(round(length_s * FRAMES_PER_SECOND)):
-        yield camera.expose(
-            film.shoot(index / FRAMES_PER_SECOND, camera.corner(index / FRAMES_PER_SECOND)), index / FRAMES_PER_SECOND
-        )
+        time_s = index / FRAMES_PER_SECOND
+        yield camera.expose(scene.draw(time_s, camera.corner(time_s)), time_s)
 
 
 def draw_state(facts: Facts, *, seed: Sequence[int], noise: bool = False) -> Pixels:
-    """A picture of the table at rest, as the video with this seed shows it; noise-free unless asked for."""
-    stage = _kept_stage(tuple(seed))
-    picture = _Film(stage, Execution("", (), (facts,)), ()).shoot(0.0, stage.middle)
+    """The table at rest, as in the video with this seed."""
+    stage = _cached_stage(tuple(seed))
+    picture = _Scene(stage, Execution("", (), (facts,)), ()).draw(0.0, stage.middle)
     return _Camera(stage.look, seed).expose(picture, 0.0) if noise else picture
 
 
 def draw_moment(before: Facts, step: str, after: Facts, phase: float, *, seed: Sequence[int]) -> Pixels:
-    """A noise-free picture of a step under way; `phase` runs from 0 to 1."""
-    stage = _kept_stage(tuple(seed))
-    film = _Film(stage, Execution("", (step,), (before, after)), ((0.0, 1.0),))
-    return film.shoot(min(phase, 0.999), stage.middle)
+    """A step in progress, without noise; `phase` runs from 0 to 1."""
+    stage = _cached_stage(tuple(seed))
+    scene = _Scene(stage, Execution("", (step,), (before, after)), ((0.0, 1.0),))
+    return scene.draw(min(phase, 0.999), stage.middle)
 
 
 @lru_cache(maxsize=2)
-def _kept_stage(seed: tuple[int, ...]) -> Stage:
-    """Single pictures of one look in a row need not draw the same things again."""
+def _cached_stage(seed: tuple[int, ...]) -> Stage:
+    """A stage that keeps its drawings for the next picture of the same look."""
     return Stage(make_look(seed))
 
 
 @dataclass(frozen=True)
 class _Effect:
-    """Something that moves by itself, from a point of a thing for which a state holds."""
+    """Something that moves by itself, at a point of a thing in a certain state."""
 
     thing: str
     state: str
@@ -78,8 +85,8 @@ _EFFECTS = (
 )
 
 
-class _Film:
-    """What the camera looks at, at any time."""
+class _Scene:
+    """The scene in front of the camera, at any time of the video."""
 
     def __init__(self, stage: Stage, execution: Execution, times: Sequence[tuple[float, float]]) -> None:
         self._stage = stage
@@ -90,8 +97,8 @@ class _Film:
             for step, before, after in zip(execution.steps, self._tables, self._tables[1:], strict=False)
         ]
 
-    def shoot(self, time_s: float, corner: Point) -> Pixels:
-        """The clean picture at a time, from this corner of the stage's canvas on; corners lie at half pixels."""
+    def draw(self, time_s: float, corner: Point) -> Pixels:
+        """The picture at a time, without noise; `corner` is where the frame begins on the stage's canvas."""
         number = sum(end <= time_s for _, end in self._times)
         if number < len(self._times) and self._times[number][0] <= time_s:
             start, end = self._times[number]
@@ -107,7 +114,7 @@ class _Film:
         return canvas
 
     def _ground(self, tables: tuple[Things, ...], shot: Shot, remains: Facts | None, corner: Point) -> Pixels:
-        """The resting things, faded from one table to the next."""
+        """The things on the table, faded from one state of the table to the next."""
         changing = shot.arrived > 0
         first, second = tables[1:] if changing else tables[:2]
         if shot.lifted:
@@ -129,25 +136,25 @@ class _Film:
             if effect.prop == "flames":
                 yield Layer("flames", x, y, frozenset({str(int(time_s * 5) % 3)}), place.scale)
                 continue
-            for puff in range(4):  # each rises for 1.6 s, the next one 0.4 s behind
+            for puff in range(4):  # each rises for 1.6 s, 0.4 s after the one before
                 age = (time_s / 1.6 + puff / 4) % 1.0
                 drift = 2.5 * math.sin(5 * age + puff) + 5 * age
                 yield Layer("steam", x + drift, y - 22 * age, frozenset({str(int(age * 6))}), place.scale)
 
 
 class _Camera:
-    """Shakes a little, and adds the noise and the flicker of a real picture."""
+    """A camera that shakes a little and adds noise and flicker."""
 
     def __init__(self, look: Look, seed: Sequence[int]) -> None:
         self._look = look
-        self._rng = np.random.default_rng([*seed, _NOISE])
-        side = FRAME + _NOISE_ROOM
+        self._rng = np.random.default_rng([*seed, RandomStream.CAMERA])
+        side = FRAME + _NOISE_MARGIN
         limit = HEADROOM - math.ceil(look.light.flicker)
         noise = np.rint(self._rng.normal(0.0, look.noise, (side, side, 3))).clip(-limit, limit)
         self._noise = noise.astype(np.int8).view(np.uint8)
 
     def corner(self, time_s: float) -> Point:
-        """Where the frame begins on the stage's canvas, in half pixels."""
+        """Position of the frame on the stage's canvas, rounded to half a pixel."""
         size, rate, one, other = self._look.drift
         turn = 2 * math.pi * rate * time_s
         x = size * (math.sin(turn + one) + 0.4 * math.sin(2.7 * turn + other))
@@ -156,18 +163,18 @@ class _Camera:
         return margin + round(2 * x) / 2, margin + round(2 * y) / 2
 
     def expose(self, picture: Pixels, time_s: float) -> Pixels:
-        """The picture as it is recorded; call it once per frame, in order."""
+        """Add noise and flicker; call it once per frame, in order."""
         light = self._look.light
         offset = round(light.flicker * math.sin(2 * math.pi * light.flicker_rate * time_s))
-        x, y = (int(v) for v in self._rng.integers(0, _NOISE_ROOM, 2))
-        # bytes wrap round, so a negative offset is a large one; HEADROOM keeps the sums within a byte
+        x, y = (int(v) for v in self._rng.integers(0, _NOISE_MARGIN, 2))
+        # unsigned bytes wrap around, which adds negative numbers; HEADROOM keeps the true sums within a byte
         recorded = picture + self._noise[y : y + FRAME, x : x + FRAME]
         recorded += np.uint8(offset % 256)
         return recorded
 
 
 def _act(stage: Stage, step: str, before: Things, after: Things) -> Act:
-    """The step's gesture, with the table as it is while the item is in the air."""
+    """The step's gesture, with the table while the item is in the air."""
     gesture = GESTURES[step]
     between = dict(before)
     if gesture.between is not None:
@@ -176,19 +183,19 @@ def _act(stage: Stage, step: str, before: Things, after: Things) -> Act:
         between.pop(gesture.source)
         if gesture.source in after:
             between[gesture.source] = after[gesture.source]
-    elif gesture.item and gesture.item == gesture.source:  # a thing that changes its place
+    elif gesture.item and gesture.item == gesture.source:  # a thing that moves to another place
         between.pop(gesture.item)
     return Act(stage, gesture, before, between, after)
 
 
 def _without(things: Things, lifted: str, remains: Facts | None) -> Things:
-    """The table while a hand holds one of its things, or the part of it that comes off."""
+    """The table while a hand holds one of its things; `remains` is the part that stays."""
     left = {name: has for name, has in things.items() if name != lifted}
     return left if remains is None else {**left, lifted: remains}
 
 
 def _fade(one: Pixels, other: Pixels, share: float) -> Pixels:
-    """A mixture of two pictures that differ in a small part."""
+    """Blend two pictures that differ in a small part."""
     out = one.copy()
     rows = np.flatnonzero((one != other).any(axis=(1, 2)))
     if not rows.size:
@@ -198,3 +205,48 @@ def _fade(one: Pixels, other: Pixels, share: float) -> Pixels:
     mixed: NDArray[np.uint16] = one[band] * (np.uint16(256) - weight) + other[band] * weight
     out[band] = mixed >> 8
     return out
+
+
+def contact_sheet(*, seed: int = 0, procedures: Sequence[str] = _SHEET_PROCEDURES, columns: int = 7) -> Image.Image:
+    """Draw an overview with one row per procedure, from its first video in the dataset with this seed.
+
+    A row shows the table before the first step, some of the steps in order, and the table after the last step.
+    """
+    row = _TITLE + _CELL + _CAPTION
+    size = (columns * (_CELL + _GAP) + _GAP, len(procedures) * row + _GAP)
+    page = Image.new("RGB", size, _PAPER)
+    for number, procedure in enumerate(procedures):
+        scripts = (write_script(seed, index) for index in count())
+        script = next(script for script in scripts if script.execution.procedure == procedure)
+        _draw_row(page, script, columns, _GAP + number * row)
+    return page
+
+
+def _draw_row(page: Image.Image, script: Script, columns: int, top: int) -> None:
+    pen = ImageDraw.Draw(page)
+    pen.text((_GAP, top), script.execution.procedure, _INK, font=ImageFont.load_default(19))
+    moments = _moments(script, columns)
+    for column, (picture, (_, caption)) in enumerate(zip(_pictures(script, moments), moments, strict=True)):
+        x, y = _GAP + column * (_CELL + _GAP), top + _TITLE
+        page.paste(Image.fromarray(picture).resize((_CELL, _CELL), Image.Resampling.LANCZOS), (x, y))
+        faint = column in (0, columns - 1)
+        text = "\n".join(textwrap.wrap(caption, 28))
+        pen.multiline_text(
+            (x, y + _CELL + 3), text, _FAINT if faint else _INK, font=ImageFont.load_default(13), spacing=2
+        )
+
+
+def _moments(script: Script, columns: int) -> list[tuple[float, str]]:
+    """Times in seconds, with captions."""
+    steps = script.execution.steps
+    chosen = [round(i * (len(steps) - 1) / (columns - 3)) for i in range(columns - 2)]
+    acting = [(start + _SHEET_PHASE * (end - start), steps[i]) for i in chosen for start, end in [script.times[i]]]
+    return [(0.0, "before"), *acting, (script.length_s - 1 / FRAMES_PER_SECOND, "after")]
+
+
+def _pictures(script: Script, moments: Sequence[tuple[float, str]]) -> list[Pixels]:
+    """The video frames nearest to the moments."""
+    wanted = [round(time_s * FRAMES_PER_SECOND) for time_s, _ in moments]
+    frames = render_frames(script.execution, script.times, script.length_s, seed=script.seed)
+    kept = {number: frame for number, frame in enumerate(frames) if number in set(wanted)}
+    return [kept[number] for number in wanted]

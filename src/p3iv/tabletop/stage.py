@@ -1,4 +1,4 @@
-"""One video's table. It keeps every drawing that it has made: a frame is a few pastes over a finished picture."""
+"""Draws the table of one video. Drawings are cached, so a frame is a few pastes over a finished picture."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ Things = Mapping[str, Facts]
 _RIM_OF_OLD_POT: Point = (0.0, -17.0)
 _TOP_OF_STOVE: Point = (0.0, -14.0)
 _GLOW = frozenset({"steam", "flames"})  # no outline
-HEADROOM = 10  # of 255: what noise and flicker may add or take away without leaving a byte
+HEADROOM = 10  # grey levels kept free at both ends: noise and flicker must not overflow a byte
 _SMOOTH = Image.Resampling.BICUBIC
-_ANGLES, _ARM_ANGLES = 11.0, 6.0  # degrees between the drawings of something that turns; an arm is long
+_ANGLES, _ARM_ANGLES = (
+    11.0,
+    6.0,
+)  # angles are rounded to multiples of this many degrees; arms are long, so theirs are finer
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Something over the resting table: an object or a prop, where, how large, turned how far."""
+    """An object or a prop drawn over the table: its position, scale and rotation."""
 
     name: str
     x: float
@@ -62,7 +65,7 @@ Overlay = Layer | Stream | Grains
 
 
 class Stage:
-    """Draws the things of one look."""
+    """Draws pictures of the table in one look."""
 
     def __init__(self, look: Look) -> None:
         self.look = look
@@ -75,11 +78,11 @@ class Stage:
 
     @property
     def middle(self) -> Point:
-        """The corner of a frame that lies in the middle of the canvas."""
+        """The corner of a frame in the middle of the canvas."""
         return float(self.look.view.margin), float(self.look.view.margin)
 
     def place(self, name: str, things: Things) -> Place:
-        """Where a thing stands: a pan stands on the stove, a potted plant in its pot."""
+        """Where a thing is: a pan is on the stove, a potted plant in its pot."""
         seats = self.look.seats
         if name == "pan":
             stove = seats[THINGS["stove"].seat]
@@ -90,7 +93,7 @@ class Stage:
         return seats[THINGS[name].seat]
 
     def picture(self, things: Things, half: tuple[int, int] = (0, 0)) -> Pixels:
-        """The table at rest through the lens: slightly soft, moved left and up by none or half a pixel; read only."""
+        """The table at rest, slightly blurred, shifted left and up by zero or half a pixel. Do not modify it."""
         key = (frozenset(things.items()), half)
         if key not in self._pictures:
             sharp = self._sharp(things)
@@ -105,7 +108,7 @@ class Stage:
         return self._composed[key]
 
     def draw(self, canvas: Pixels, overlay: Overlay, corner: Point) -> None:
-        """Lay something over a canvas whose top left corner is at this pixel of the picture."""
+        """Draw an overlay on a canvas whose top left corner is at this pixel of the picture."""
         if isinstance(overlay, Grains):
             sprite = self._drop(overlay.color, overlay.size)
             for x, y in overlay.points:
@@ -124,7 +127,7 @@ class Stage:
         canvas = self._room.copy()
         standing = [(self.place(name, things), name, has) for name, has in things.items()]
         standing += [(place, name, frozenset()) for name, place in self.look.clutter]
-        # what stands in or on something comes after it, though its foot is drawn further up
+        # things in or on another thing are drawn after it, although their foot is higher in the picture
         above = {"pan": 30.0, "plant": 30.0}
         standing.sort(key=lambda entry: (entry[0].y + above.get(entry[1], 0.0), entry[1]))
         for place, name, has in standing:
@@ -142,7 +145,7 @@ class Stage:
         if key not in self._sprites:
             b = self._brush(layer.name, scale, angle, layer.flip)
             _draw_named(b, layer.name, layer.has)
-            # what rests on the table gets the light of its place later, with the whole picture
+            # things at rest are lit later, together with the whole picture
             self._sprites[key] = self._finish(b, outline=layer.name not in _GLOW, lit=lit)
         return self._sprites[key]
 
@@ -206,7 +209,7 @@ def _draw_named(b: Brush, name: str, has: Facts) -> None:
 
 
 def _light_map(look: Look, size: int) -> NDArray[np.float32]:
-    """How bright every pixel of the canvas is, per channel: a vignette and a slope in the light's own tone."""
+    """Brightness of every pixel and channel of the canvas: a vignette, a slope and the colour of the light."""
     y, x = (np.mgrid[:size, :size] - size / 2) / (size / 2)
     light = look.light
     fall = 1 - light.vignette * (x**2 + y**2) / 1.4
@@ -216,7 +219,7 @@ def _light_map(look: Look, size: int) -> NDArray[np.float32]:
 
 
 def _soft_disc(radius: float) -> Sprite:
-    """A shadow: dark in the middle, nothing at the edge, flat as the table."""
+    """A soft shadow on the table, darkest in the middle."""
     half = math.ceil(radius)
     y, x = np.mgrid[-half : half + 1, -half : half + 1] / radius
     strength = 0.55 * np.clip(1.0 - (x**2 + (y / 0.48) ** 2), 0, 1) ** 0.7
@@ -226,7 +229,7 @@ def _soft_disc(radius: float) -> Sprite:
 
 
 def _soften(pixels: NDArray[np.uint16], blur: int, half: int, axis: int) -> NDArray[np.uint16]:
-    """Three taps along an axis; with `half`, the point between a pixel and the next."""
+    """Blur along an axis with three taps; with `half`, shift by half a pixel instead."""
     weights = (0, 128, 128) if half else (blur, 256 - 2 * blur, blur)
     mixed = np.zeros_like(pixels)
     for weight, step in zip(weights, (1, 0, -1), strict=True):

@@ -1,8 +1,8 @@
-"""The grammar of the tabletop world: what every step needs and does, and nine household procedures made of them.
+"""The rules of the tabletop world: what every step needs and changes, and the nine procedures made of the steps.
 
-A fact is an object that is on the table ("mug") or something true of it ("mug.water"). A step needs some facts, needs
-others absent, adds some and removes some. A procedure is a partial order of slots; a slot holds one step or several
-alternatives of which exactly one is taken, each with the weight with which people prefer it when it is possible.
+A fact is an object on the table ("mug") or a property of one ("mug.water"). A step requires some facts, forbids others,
+adds some and removes some. A procedure is a partial order of slots. A slot holds one step, or alternatives of which
+exactly one is taken; each has a weight, which is how much people prefer it when it is possible.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 Facts = frozenset[str]
 
-# People mostly follow the order of a recipe: of the required steps that are possible, each one further down is taken
-# this much less readily, on top of its own weight.
+# People mostly follow the order of a recipe: the weight of a possible required step is multiplied by this number once
+# for every possible required step before it.
 HABIT = 0.25
 
 
@@ -34,16 +34,16 @@ class Rule:
 
 @dataclass(frozen=True)
 class Slot:
-    """One place in a procedure: a step, or alternatives, with their weights."""
+    """One position in a procedure: a step, or alternatives, with their weights."""
 
     weights: dict[str, float]
-    after: tuple[str, ...] = ()  # steps of required slots that come first (any alternative of such a slot will do)
+    after: tuple[str, ...] = ()  # steps whose slots must be done first, with any of their alternatives
     optional: bool = False
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """A partial order of slots, the tables it may start from, and the pull to stop once nothing required is left."""
+    """A partial order of slots, the tables that it may start from, and the weight of stopping when it is complete."""
 
     name: str
     starts: dict[Facts, float]

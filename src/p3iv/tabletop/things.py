@@ -1,4 +1,4 @@
-"""The things that stand on the table: how each is drawn, where hands hold it, where liquid enters and leaves it."""
+"""The things on the table and the props in the hands: how each is drawn, held, filled and poured from."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Draw = Callable[[Brush, Facts], None]
 
 @dataclass(frozen=True)
 class Thing:
-    """An object of the table. Points are from its foot, in table units, y down."""
+    """An object on the table. Points are relative to its foot, in table units, with y pointing down."""
 
     draw: Draw
-    seat: int  # things that one procedure uses have different seats
-    width: float  # of its shadow, from the middle
+    seat: int  # index of its place; things of one procedure have different seats
+    width: float  # radius of its shadow
     mouth: Point = (0.0, -10.0)  # where things go in or on
     grip: Point = (12.0, -12.0)  # where a hand holds it
     lip: Point = (-12.0, -20.0)  # where it pours from
@@ -121,7 +121,7 @@ PROPS: dict[str, Draw] = {
     **room.HANDS,
 }
 
-# Where hands hold a prop, from its anchor; other props are held at the anchor.
+# Where hands hold a prop, relative to its anchor; other props are held at the anchor.
 PROP_GRIPS: dict[str, Point] = {
     "blender jar": (18, -20),
     "blender lid": (6, -5),
@@ -162,11 +162,11 @@ PROP_LIPS: dict[str, Point] = {
     "blender jar": (-14, -32),
 }
 
-_PART_OF = {"bread": "plate"}  # what is on the bread shows on the plate that it lies on
+_PART_OF = {"bread": "plate"}  # toppings of the bread are drawn with the plate
 
 
 def things_in(facts: Facts) -> dict[str, Facts]:
-    """Every object on the table with what is true of it: {"mug": {"water", "milk"}, ...}."""
+    """Every object on the table with its properties: {"mug": {"water", "milk"}, ...}."""
     found: dict[str, set[str]] = {fact: set() for fact in facts if "." not in fact}
     for fact in facts:
         owner, _, state = fact.partition(".")

@@ -1,10 +1,10 @@
-"""Executions of the tabletop's procedures, and the exact distribution of plans between any two states of the table.
+"""Random videos of the tabletop, and the exact probability of every plan between two states of the table.
 
-A video draws a procedure (all equally likely), a starting table, and then one step after another: among the steps that
-the procedure has left and the table allows, each is taken in proportion to its weight and to the habit of following the
-order of the recipe; once nothing required is left, stopping competes with the optional steps by the procedure's own
-weight. A camera sees only the facts on the table, not which procedure is under way nor what has been done, so the plans
-between two tables are a mixture over all of those.
+A video starts with a random procedure (all are equally likely) and one of its starting tables. Each next step is drawn
+among the steps that the procedure still has and that the table allows; its probability is proportional to its weight
+and to the habit of following the recipe's order. When all required steps are done, stopping competes with the optional
+steps, by the procedure's `stop_weight`. The camera sees only the facts on the table: neither the procedure nor the
+steps that were done. The probability of a plan between two tables therefore sums over all procedures and histories.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache, cached_property
 
 import numpy as np
@@ -19,40 +20,16 @@ import numpy as np
 from p3iv.tabletop.tasks import HABIT, PROCEDURES, RULES, Facts, Procedure
 
 FRAMES_PER_SECOND = 10
-
-_TIMING = 1  # what the random generator is for, beside the one that draws the execution
-
-
-@dataclass(frozen=True)
-class Script:
-    """One execution and when its steps happen."""
-
-    id: str
-    execution: Execution
-    times: tuple[tuple[float, float], ...]  # start and end of every step
-    length_s: float
-    seed: tuple[int, int]  # of the dataset, of the video
-
-
-def write_script(seed: int, index: int) -> Script:
-    """Draw an execution and its times: steps of 2 to 5 seconds with pauses between them."""
-    execution = tabletop_world().sample(np.random.default_rng([seed, index]))
-    rng = np.random.default_rng([seed, index, _TIMING])
-    now, times = rng.uniform(1.2, 2.5), []
-    for _ in execution.steps:
-        start_s = now
-        now += rng.uniform(2.0, 5.0)
-        times.append((_on_frame(start_s), _on_frame(now)))
-        now += rng.uniform(0.4, 1.6)
-    return Script(f"tabletop-{index:04d}", execution, tuple(times), _on_frame(now + 1.0), (seed, index))
-
-
-def _on_frame(seconds: float) -> float:
-    """The nearest moment that a frame shows."""
-    return round(round(seconds * FRAMES_PER_SECOND) / FRAMES_PER_SECOND, 3)
-
-
 Plan = tuple[str, ...]
+
+
+class RandomStream(IntEnum):
+    """Appended to a video's seed, so that each use of random numbers has its own generator."""
+
+    TIMES = 1
+    FEATURES = 2
+    LOOK = 3
+    CAMERA = 4
 
 
 @dataclass(frozen=True)
@@ -66,10 +43,10 @@ class Execution:
 
 @dataclass(frozen=True)
 class _Moment:
-    """All that the future depends on; a camera sees the facts alone."""
+    """The state of an execution: everything that its next steps depend on. The camera sees only the facts."""
 
     procedure: int
-    done: frozenset[int]  # slots
+    done: frozenset[int]  # indices of slots
     facts: Facts
 
 
@@ -77,24 +54,24 @@ class _Moment:
 class _Choice:
     step: str
     probability: float
-    next: int  # moment
+    next: int  # index of the moment that follows
 
 
 class World:
-    """The moments that the procedures can reach, how likely each is, and the choices that lead from one to the next."""
+    """All moments that the procedures can reach, and the probability of every step from each of them."""
 
     def __init__(self, procedures: tuple[Procedure, ...] = PROCEDURES) -> None:
         self.procedures = procedures
         self._moments: list[_Moment] = []
         self._number: dict[_Moment, int] = {}
-        self._choices: list[list[_Choice]] = []  # per moment; what is missing to 1 is the probability to stop
+        self._choices: list[list[_Choice]] = []  # per moment; the execution stops with the remaining probability
         self._starts: list[tuple[int, float]] = []
         for index, procedure in enumerate(procedures):
             total = sum(procedure.starts.values())
             for facts, weight in procedure.starts.items():
                 done = _already_done(procedure, facts)
                 self._starts.append((self._visit(_Moment(index, done, facts)), weight / total / len(procedures)))
-        while len(self._choices) < len(self._moments):  # _choices_at visits the moments that it leads to
+        while len(self._choices) < len(self._moments):  # _choices_at appends the moments that follow
             self._choices.append(self._choices_at(self._moments[len(self._choices)]))
 
     def sample(self, rng: np.random.Generator) -> Execution:
@@ -106,7 +83,7 @@ class World:
         while True:
             choices = self._choices[at]
             index = int(np.searchsorted(np.cumsum([c.probability for c in choices]), rng.random(), side="right"))
-            if index == len(choices):  # also where floating point leaves a crumb: see _choices_at
+            if index == len(choices):  # _choices_at makes sure that rounding never ends an unfinished execution
                 return Execution(procedure, tuple(steps), tuple(states))
             steps.append(choices[index].step)
             at = choices[index].next
@@ -115,8 +92,8 @@ class World:
     def plans_between(self, start: Facts, goal: Facts, horizon: int) -> dict[Plan, float]:
         """Every plan of `horizon` steps from one table to the other, with P(plan | start, goal, horizon).
 
-        The probability is over all procedures and positions: a plan's expected number of occurrences between these
-        two tables in a video, over that of all plans. Empty where no video can show this pair.
+        The probability is the plan's expected number of occurrences between these two tables in a video, divided by
+        that of all plans, over all procedures and positions. Empty if no video contains this pair.
         """
         ahead = self._moments_before(goal, horizon)
         found: dict[Plan, dict[int, float]] = {(): {m: self._visits[m] for m in self._seen_as[start] if m in ahead[0]}}
@@ -133,7 +110,7 @@ class World:
         return {plan: value / total for plan, value in sorted(mass.items(), key=lambda item: (-item[1], item[0]))}
 
     def _moments_before(self, goal: Facts, horizon: int) -> list[set[int]]:
-        """For every depth, the moments from which `goal` is reached in the steps that are left."""
+        """For every depth, the moments from which the remaining steps can reach `goal`."""
         ahead = [set(self._seen_as[goal])]
         for _ in range(horizon):
             ahead.append({before for moment in ahead[-1] for before in self._before[moment]})
@@ -141,7 +118,7 @@ class World:
 
     @cached_property
     def _visits(self) -> list[float]:
-        """Expected number of times that a video is at each moment."""
+        """Expected number of times that a video passes each moment."""
         visits = [0.0] * len(self._moments)
         for moment, probability in self._starts:
             visits[moment] += probability
@@ -184,14 +161,14 @@ class World:
             )
             for slot, step, weight in options
         ]
-        if not finished and choices:  # the last choice takes what rounding left, so that nothing stops early
+        if not finished and choices:  # the last choice takes the rounding error, so that nothing stops early
             rest = 1.0 - sum(choice.probability for choice in choices[:-1])
             choices[-1] = _Choice(choices[-1].step, rest, choices[-1].next)
         return choices
 
 
 def _options(procedure: Procedure, moment: _Moment) -> Iterator[tuple[int, str, float]]:
-    """The steps that the procedure has left and the table allows, with their slots and weights."""
+    """Yield slot, step and weight of every step that the procedure still has and the table allows."""
     slot_of = {step: index for index, slot in enumerate(procedure.slots) for step in slot.weights}
     habit = 1.0
     for index, slot in enumerate(procedure.slots):
@@ -205,7 +182,7 @@ def _options(procedure: Procedure, moment: _Moment) -> Iterator[tuple[int, str, 
 
 
 def _already_done(procedure: Procedure, facts: Facts) -> frozenset[int]:
-    """Slots whose work the starting table shows as done, such as a kettle that is full already."""
+    """Slots that the starting table already shows as done, such as a full kettle."""
     return frozenset(
         index
         for index, slot in enumerate(procedure.slots)
@@ -222,3 +199,32 @@ def _draw(rng: np.random.Generator, weighted: Iterable[tuple[int, float]]) -> in
 def tabletop_world() -> World:
     """The world of all procedures, built once."""
     return World()
+
+
+@dataclass(frozen=True)
+class Script:
+    """An execution and the time of each of its steps."""
+
+    id: str
+    execution: Execution
+    times: tuple[tuple[float, float], ...]  # start and end of every step, in seconds
+    length_s: float
+    seed: tuple[int, int]  # seed of the dataset, index of the video
+
+
+def write_script(seed: int, index: int) -> Script:
+    """Draw an execution and its times: steps take 2 to 5 seconds, with pauses between them."""
+    execution = tabletop_world().sample(np.random.default_rng([seed, index]))
+    rng = np.random.default_rng([seed, index, RandomStream.TIMES])
+    now, times = rng.uniform(1.2, 2.5), []
+    for _ in execution.steps:
+        start_s = now
+        now += rng.uniform(2.0, 5.0)
+        times.append((_on_frame(start_s), _on_frame(now)))
+        now += rng.uniform(0.4, 1.6)
+    return Script(f"tabletop-{index:04d}", execution, tuple(times), _on_frame(now + 1.0), (seed, index))
+
+
+def _on_frame(seconds: float) -> float:
+    """Round to the time of the nearest frame."""
+    return round(round(seconds * FRAMES_PER_SECOND) / FRAMES_PER_SECOND, 3)

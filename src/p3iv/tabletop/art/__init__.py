@@ -1,1 +1,1 @@
-"""How the things of the tabletop are drawn."""
+"""Drawings of everything that the tabletop videos show."""

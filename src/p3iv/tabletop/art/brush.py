@@ -1,4 +1,4 @@
-"""Shapes that many drawings share: round vessels, boxes, bottles, leaves, slices."""
+"""The brush, and shapes that many drawings share: round vessels, boxes, bottles, leaves, slices."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _OUTLINE = 0.42
 
 
 def tint(color: RGB, factor: float) -> RGB:
-    """Darker below 1, lighter above."""
+    """Darken a colour with a factor below 1, lighten it with one above."""
     r, g, b = (min(255, max(0, round(channel * factor))) for channel in color)
     return r, g, b
 
 
 def mix(one: RGB, other: RGB, share: float) -> RGB:
-    """`share` of the other colour in the one."""
+    """Blend two colours; `share` is the weight of `other`."""
     r, g, b = (round(x + (y - x) * share) for x, y in zip(one, other, strict=True))
     return r, g, b
 
@@ -59,15 +59,15 @@ def arc(x: float, y: float, rx: float, ry: float, first: float, last: float, cou
 
 @dataclass(frozen=True)
 class Sprite:
-    """A picture with soft edges; `left` and `top` are where its corner lies from the point that it is pasted at."""
+    """A picture with soft edges; `left` and `top` locate its corner relative to the point where it is pasted."""
 
     ink: NDArray[np.uint16]  # (h, w, 3), already multiplied by its opacity
-    veil: NDArray[np.uint16]  # (h, w, 1), what is left of the ground: 0 ... 256
+    veil: NDArray[np.uint16]  # (h, w, 1), weight of the background: 0 ... 256
     left: int
     top: int
 
     def paste(self, canvas: Pixels, x: float, y: float) -> None:
-        """Lay the sprite over the canvas, in place; what falls outside is cut off."""
+        """Draw the sprite on the canvas, in place; parts outside the canvas are clipped."""
         x0, y0 = round(x) + self.left, round(y) + self.top
         height, width = self.veil.shape[:2]
         top, left = max(0, -y0), max(0, -x0)
@@ -81,17 +81,17 @@ class Sprite:
         ground[...] = blend
 
     def mirrored(self) -> Sprite:
-        """Left and right exchanged."""
+        """The sprite with left and right exchanged."""
         width = self.veil.shape[1]
         ink, veil = (np.ascontiguousarray(array[:, ::-1]) for array in (self.ink, self.veil))
         return Sprite(ink, veil, 1 - self.left - width, self.top)
 
 
 class Brush:
-    """Draws in table units about an anchor, the point where an object stands; y points down.
+    """Draws in table units around an anchor, the foot of an object; y points down.
 
-    `paint` holds the colours of this video by name. `angle` turns the drawing clockwise, in degrees; `flip`
-    exchanges left and right before that.
+    `paint` holds the colours of this video by name. `angle` rotates the drawing clockwise, in degrees; `flip`
+    exchanges left and right before the rotation.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Brush:
         self._image.alpha_composite(tile, corner)
 
     def shaded(self, points: Iterable[Point], color: RGB, depth: float = 0.5) -> None:
-        """Fill a shape that bulges: lit from the left, dark on the right."""
+        """Fill a convex shape that is lit from the left and dark on the right."""
         mapped = self._map(points)
         mask, corner = _tile(mapped, "L", self._image.size)
         if mask is None:
@@ -151,12 +151,12 @@ class Brush:
         self.ellipse(x, y, radius, radius * FLAT, color, opacity)
 
     def ball(self, x: float, y: float, rx: float, ry: float, color: RGB) -> None:
-        """A round thing with a shine."""
+        """Draw a round thing with a highlight."""
         self.shaded([(x + rx * c, y + ry * s) for c, s in _CIRCLE], color, 0.75)
         self.ellipse(x - 0.35 * rx, y - 0.4 * ry, 0.28 * rx, 0.2 * ry, WHITE, 0.55)
 
     def stroke(self, points: Sequence[Point], width: float, color: RGB) -> None:
-        """A line with round ends."""
+        """Draw a line with round ends."""
         mapped = self._map(points)
         thick = max(1.0, width * self._unit)
         self._draw.line(mapped, fill=(*color, 255), width=round(thick), joint="curve")
@@ -165,17 +165,17 @@ class Brush:
             self._draw.ellipse((x - r, y - r, x + r, y + r), fill=(*color, 255))
 
     def dots(self, points: Iterable[Point], radius: float, color: RGB, opacity: float = 1.0) -> None:
-        """Small round specks."""
+        """Draw small dots."""
         for x, y in points:
             self.ellipse(x, y, radius, radius, color, opacity)
 
     def sprite(self, *, outline: bool = True, gain: Sequence[float] = (1.0, 1.0, 1.0), headroom: int = 0) -> Sprite:
-        """The finished drawing in the size of the picture, under a light of this colour, with a thin dark outline.
+        """The finished drawing at the size of the picture, lit with `gain` per channel, with a thin dark outline.
 
-        With `headroom`, black and white keep that distance from 0 and 255.
+        All values stay at least `headroom` away from 0 and 255.
         """
         box = self._image.getbbox() or (0, 0, SUPERSAMPLE, SUPERSAMPLE)
-        x0, y0 = (v // SUPERSAMPLE - 1 for v in box[:2])  # a pixel of room for the outline
+        x0, y0 = (v // SUPERSAMPLE - 1 for v in box[:2])  # one more pixel for the outline
         x1, y1 = (-(-v // SUPERSAMPLE) + 1 for v in box[2:])
         cut = self._image.crop(tuple(SUPERSAMPLE * v for v in (x0, y0, x1, y1)))  # type: ignore[arg-type]
         small = np.asarray(cut.convert("RGBa").reduce(SUPERSAMPLE)).astype(np.float32)
@@ -195,11 +195,11 @@ class Brush:
         return [(self._x + cf * x - s * y, self._y + sf * x + c * y) for x, y in points]
 
 
-def _tile(points: list[Point], mode: str, room: tuple[int, int]) -> tuple[Image.Image | None, tuple[int, int]]:
-    """An empty picture just large enough for the shape, and where it lies in the room."""
+def _tile(points: list[Point], mode: str, size: tuple[int, int]) -> tuple[Image.Image | None, tuple[int, int]]:
+    """An empty picture just large enough for the shape, and its position in an image of this size."""
     left, top = max(0, int(min(x for x, _ in points))), max(0, int(min(y for _, y in points)))
-    right = min(room[0], int(max(x for x, _ in points)) + 2)
-    bottom = min(room[1], int(max(y for _, y in points)) + 2)
+    right = min(size[0], int(max(x for x, _ in points)) + 2)
+    bottom = min(size[1], int(max(y for _, y in points)) + 2)
     if right <= left or bottom <= top:
         return None, (left, top)
     return Image.new(mode, (right - left, bottom - top)), (left, top)
@@ -227,7 +227,7 @@ CRUMB: RGB = (242, 222, 178)
 
 
 def side(foot: float, mouth: float, height: float) -> list[Point]:
-    """The outline of a round vessel that stands on the anchor: both sides, the foot's front and the mouth's back."""
+    """The outline of a round vessel with its foot at the anchor."""
     return arc(0, -foot * FLAT, foot, foot * FLAT, 180, 0) + arc(0, -height, mouth, mouth * FLAT, 0, -180)
 
 
@@ -239,7 +239,7 @@ def vessel(b: Brush, foot: float, mouth: float, height: float, color: RGB, *, wa
 
 
 def clear(b: Brush, foot: float, mouth: float, height: float, filled: float = 0.0, color: RGB = WATER) -> None:  # noqa: PLR0917 - a shape
-    """A glass vessel, filled up to a share of its height."""
+    """A glass vessel; `filled` is the share of its height that is full."""
     b.polygon(side(foot, mouth, height), (214, 230, 236), 0.4)
     if filled > 0:
         level = height * filled
@@ -315,7 +315,7 @@ def bread_slice(b: Brush, x: float, y: float, size: float, *, flat: float = 1.0,
 
 
 def scatter(count: int, rx: float, ry: float, turn: float = 2.4) -> list[Point]:
-    """Points spread evenly over an ellipse about the origin, like seeds of a sunflower."""
+    """Points spread evenly over an ellipse around the origin, like the seeds of a sunflower."""
     rings = [math.sqrt((i + 0.5) / count) for i in range(count)]
     return [(rx * r * math.cos(turn * i), ry * r * math.sin(turn * i)) for i, r in enumerate(rings)]
 

@@ -1,4 +1,4 @@
-"""Things that stand about and mean nothing; no procedure uses any of them."""
+"""Things that no procedure uses; they only make the pictures harder to read."""
 
 from __future__ import annotations
 

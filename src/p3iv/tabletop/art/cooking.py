@@ -93,7 +93,7 @@ def _salad(b: Brush, has: Has, greens: Has) -> None:
 
 
 def _tossed(b: Brush, greens: Has) -> None:
-    """All mixed and heaped up, with bits of everything everywhere."""
+    """The mixed salad."""
     draw = {
         "lettuce": lambda x, y: lettuce_leaf(b, x, y, 5.6),
         "tomato": lambda x, y: tomato_slice(b, x, y, 3.4),
@@ -121,7 +121,7 @@ def stove(b: Brush, has: Has) -> None:
 
 
 def flames(b: Brush, has: Has) -> None:
-    """Flames round the foot of the pan; three shapes take turns."""
+    """Flames around the foot of the pan, in one of three shapes."""
     turn = next((int(name) for name in has), 0)
     for i, x in enumerate((-15, -10, -5, 0, 5, 10, 15)):
         tall = 5.2 + 2.2 * ((i * 2 + turn) % 3)
@@ -172,7 +172,7 @@ def eggs(b: Brush, has: Has) -> None:
 
 
 def egg(b: Brush, _has: Has) -> None:
-    """A raw egg in the hand, open below."""
+    """A raw egg, open at the bottom."""
     b.ball(0, 0, 5.2, 6.8, b.paint["shell"])
     b.polygon(
         [(-5.2, 2), (-2.6, 0.4), (0, 2.4), (2.6, 0.4), (5.2, 2), (3, 3.6), (-3, 3.6)], tint(b.paint["shell"], 0.6)
@@ -190,7 +190,7 @@ def blender(b: Brush, has: Has) -> None:
 
 
 def jar(b: Brush, has: Has, y: float = 0.0) -> None:
-    """The blender's jar, its foot at `y`, with what is in it."""
+    """The blender's jar and its content, with its foot at `y`."""
     b.stroke([(12, y - 28), (19, y - 26), (18, y - 12), (10, y - 8)], 2.6, BLACK)
     b.polygon(shifted(side(9, 14, 32), 0, y), (210, 228, 236), 0.45)
     if "blended" in has:
@@ -232,7 +232,7 @@ def _smoothie(has: Has) -> RGB:
 
 
 def lid(b: Brush, _has: Has, y: float = 0.0) -> None:
-    """The blender's lid, about its foot."""
+    """The blender's lid, with its foot at the anchor."""
     color = tint(b.paint["blender"], 0.75)
     b.shaded(shifted(side(14.6, 14.6, 10.4), 0, y + 6.4), color)
     b.disc(0, y - 4, 14.2, tint(color, 1.3))

@@ -1,4 +1,4 @@
-"""Repotting: plant, old pot, big pot, soil, pebbles, watering can."""
+"""Card writing (card, envelope, stamps, ribbon, pen) and repotting (plant, pots, soil, pebbles, watering can)."""
 
 from __future__ import annotations
 

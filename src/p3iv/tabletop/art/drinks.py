@@ -135,7 +135,7 @@ def coffee(b: Brush, has: Has) -> None:
 
 
 def jar_lid(b: Brush, x: float = 0.0, y: float = 0.0, color: RGB | None = None) -> None:
-    """The lid of a jar, about its foot."""
+    """The lid of a jar, with its foot at the anchor."""
     color = color or b.paint["lid"]
     b.shaded(shifted(side(11.6, 11.6, 10), x, y), color)
     b.disc(x, y - 10, 11.4, tint(color, 1.25))
@@ -200,7 +200,7 @@ def straw(b: Brush, _has: Has) -> None:
 
 
 def steam(b: Brush, has: Has) -> None:
-    """A puff of steam; it grows thinner and wider with its age 0 ... 5."""
+    """A puff of steam; it becomes thinner and wider with its age, 0 ... 5."""
     age = next((int(name) for name in has), 0)
     size = 3.4 + 0.75 * age
     for x, y, r in ((0, 0, 1.0), (-0.7, 0.5, 0.7), (0.8, 0.4, 0.75), (0.2, -0.7, 0.6)):

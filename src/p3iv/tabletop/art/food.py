@@ -1,4 +1,4 @@
-"""Vegetables and fruit: lettuce, tomato, cucumber, lemon, banana, berries, mango; oil."""
+"""Bread and spreads, cheese, vegetables, fruit and oil."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def toaster(b: Brush, has: Has) -> None:
 
 
 def _bread_in_slot(b: Brush, out: float) -> None:
-    """The part of a slice that looks out of the slot."""
+    """The part of a slice that shows above the slot."""
     back = -26.6
     b.polygon(
         [
@@ -195,7 +195,7 @@ def _bread_on_plate(b: Brush, has: Has) -> None:
 
 
 def _cut_across(b: Brush, y: float) -> None:
-    """A gap from corner to corner, through which the plate shows."""
+    """A diagonal gap through which the plate is visible."""
     b.polygon([(-12.3, y + 6.4), (-8.6, y + 10), (11.8, y - 5), (7.6, y - 8.4)], tint(CRUST, 0.72))
     b.polygon([(-12.3, y + 8), (-10, y + 10), (11.4, y - 6.4), (9.2, y - 8.2)], tint(b.paint["plate"], 0.94))
 

@@ -1,4 +1,4 @@
-"""Tools and ingredients that hands bring in from outside the picture; each is held at, or points to, its anchor."""
+"""Tools and ingredients that hands bring into the picture; each is held at its anchor or points to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hands and forearms. A hand acts at the anchor; its arm leaves the picture straight down until it is turned."""
+"""Wall, table and hands. A hand acts at its anchor; its arm points down before the hand is rotated."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from p3iv.tabletop.art.brush import RGB, WHITE, Brush, Point, mix, tint
 
-_FAR = 130.0  # beyond the picture, whatever the view; the anchor is the middle of the picture
+_FAR = 130.0  # outside the picture in every view; the anchor is the middle of the picture
 
-Rule = Callable[[Brush, float, np.random.Generator], None]  # (brush, y of the table's far edge, randomness)
+Pattern = Callable[[Brush, float, np.random.Generator], None]  # (brush, y of the table's far edge, random numbers)
 
 
 def draw_room(b: Brush, table: str, wall: str, horizon: float, rng: np.random.Generator) -> None:
-    """Draw wall and table about the middle of the picture; `horizon` is where the table ends."""
+    """Draw wall and table; `horizon` is the y of the table's far edge."""
     far = horizon - 80.0
     b.polygon([(-_FAR, -_FAR), (_FAR, -_FAR), (_FAR, far), (-_FAR, far)], b.paint["wall"])
     _WALLS[wall](b, far, rng)
@@ -26,7 +26,7 @@ def draw_room(b: Brush, table: str, wall: str, horizon: float, rng: np.random.Ge
 
 
 def _deep(x: float, y: float, far: float) -> Point:
-    """A point of the table top: lines away from the camera draw together."""
+    """A point of the table top, in perspective."""
     return x * (0.72 + 0.5 * (y - far) / 120.0), y
 
 
@@ -133,7 +133,7 @@ def _shelf_wall(b: Brush, far: float, rng: np.random.Generator) -> None:
         x += width + 1.0
 
 
-_TABLES: dict[str, Rule] = {
+_TABLES: dict[str, Pattern] = {
     "planks": _planks,
     "grain": _grain,
     "checks": _checks,
@@ -142,7 +142,7 @@ _TABLES: dict[str, Rule] = {
     "stripes": _stripes,
 }
 
-_WALLS: dict[str, Rule] = {
+_WALLS: dict[str, Pattern] = {
     "plain": _plain_wall,
     "tiles": _tiled_wall,
     "stripes": _striped_wall,
@@ -155,7 +155,7 @@ ARM = 200.0  # long enough to leave the picture from anywhere
 
 
 def grip(b: Brush, _has: frozenset[str]) -> None:
-    """Thumb and fingers closed on something at the anchor."""
+    """Thumb and fingers closed around the anchor."""
     _arm(b)
     skin = b.paint["skin"]
     _palm(b, [(-8, 12), (-7, 3), (0, 0), (9, 3), (11, 13), (8, 26), (-6, 26)])
@@ -176,7 +176,7 @@ def point(b: Brush, _has: frozenset[str]) -> None:
 
 
 def flat(b: Brush, _has: frozenset[str]) -> None:
-    """An open hand, its fingertips about the anchor."""
+    """An open hand with its fingertips at the anchor."""
     _arm(b)
     skin = b.paint["skin"]
     _palm(b, [(-8, 14), (-5, 8), (2, 7), (8, 9), (9, 18), (6, 28), (-6, 28)])
