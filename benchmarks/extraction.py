@@ -1,27 +1,23 @@
-"""What extraction costs: decoding alone, encoding alone, and both at once.
+"""Speed of feature extraction: decoding alone, encoding alone, and both together as in `p3iv extract --jobs 1`.
 
-usage: python benchmarks/extraction.py [--videos 20] [--encoders efficientnet-lite0,s3d,clip] [--repeats 3]
-
-Frames decoded per second over tabletop videos, frames encoded per second by each encoder (S3D and CLIP, a ViT-B/32,
-with random weights: their speed does not depend on them), then all videos end to end with the default encoder through
-the path that `p3iv extract --jobs 1` takes: one decoding thread, one encoding thread. Wall time, the best of several
-turns of decode only, encode only and end to end one after the other, because other programs only ever add to it. The
-last line is JSON; `end_to_end_over_slower` is 1 where the two overlap perfectly.
+Decodes tabletop videos and encodes them with the first encoder, with one decoding and one encoding thread; for the
+other encoders it measures encoding only. S3D and CLIP (ViT-B/32) have random weights: the speed is the same.
+Wall time, the best of several rounds of decode only, encode only and end to end: other programs can only slow a round
+down. `end_to_end_over_slower` in the JSON line is 1 if decoding and encoding overlap perfectly.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.timing import make_parser, wall_seconds
 from p3iv.encoders.base import EncoderOptions, VideoEncoder, clip_moments
 from p3iv.encoders.registry import build_encoder
 from p3iv.encoders.s3d import S3D, WORDS_FILE
@@ -32,14 +28,8 @@ from p3iv.features.video import VideoReader
 from p3iv.tabletop.make import make_tabletop
 
 
-def wall_seconds(run: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
-
-
 def decode_clips(tasks: Sequence[VideoTask], encoder: VideoEncoder) -> tuple[int, int]:
-    """Decode and frame every clip of every video; how many frames were decoded, and how many shown to nobody."""
+    """Decode and resize every clip of every video; return the numbers of decoded frames and of frames in clips."""
     num_decoded = num_shown = 0
     for task in tasks:
         with VideoReader(task.path) as reader:
@@ -52,7 +42,7 @@ def decode_clips(tasks: Sequence[VideoTask], encoder: VideoEncoder) -> tuple[int
 
 
 def encode_clips(num_clips: int, encoder: VideoEncoder) -> None:
-    """Encode as many clips, one after the other, as extraction does."""
+    """Encode random clips one after the other, as extraction does."""
     size = encoder.framing.size
     clip = torch.randint(0, 256, (1, encoder.frames_per_clip, 3, size, size), dtype=torch.uint8)
     for _ in range(num_clips):
@@ -93,7 +83,7 @@ def build_s3d(folder: Path) -> VideoEncoder:
 
 
 def measure(tasks: Sequence[VideoTask], encoder: VideoEncoder, repeats: int) -> dict[str, float]:
-    """The best of several turns; the three of one turn share the machine's mood."""
+    """The best times of several rounds, in which decoding, encoding and both take turns."""
     num_decoded, num_shown = decode_clips(tasks, encoder)
     num_clips = num_shown // encoder.frames_per_clip
     encode_clips(3, encoder)
@@ -119,10 +109,10 @@ def measure(tasks: Sequence[VideoTask], encoder: VideoEncoder, repeats: int) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--videos", type=int, default=20)
     parser.add_argument(
-        "--encoders", default="efficientnet-lite0,s3d,clip", help="the first is the one that goes end to end"
+        "--encoders", default="efficientnet-lite0,s3d,clip", help="the first one is measured end to end"
     )
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()

@@ -1,14 +1,11 @@
-"""Time `import_features` against a plain loop of read, check, hash, write, fsync on the same files, on one thread.
+"""Speed of `import_features` compared with a plain loop that reads, checks, hashes, writes and syncs the same files.
 
-    python benchmarks/import_features.py [--videos 2750] [--rows 300] [--width 512] [--dtype float32] [--repeats 3]
-
-Prints seconds (wall and processor) of both, their ratio, and the peak of anonymous memory, which leaves out the pages
-of mapped files.
+Prints wall time and CPU time of both, their ratios, and the peak of anonymous memory, which excludes memory-mapped
+files.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -22,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.timing import make_parser
 from p3iv.features.pack import import_features
 from p3iv.features.store import FeatureStore
 from p3iv.types import Video
@@ -29,7 +27,7 @@ from p3iv.types import Video
 
 @dataclass(frozen=True)
 class Timing:
-    """One run of one way."""
+    """Time and memory of one call."""
 
     wall_s: float
     process_s: float
@@ -37,11 +35,9 @@ class Timing:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = make_parser(__doc__)
     parser.add_argument("--videos", type=int, default=2750)
-    parser.add_argument(
-        "--rows", type=int, default=300, help="on average; a video has half to one and a half times as many"
-    )
+    parser.add_argument("--rows", type=int, default=300, help="mean number; a video has 0.5 to 1.5 times as many")
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--dtype", choices=["float16", "float32"], default="float32")
     parser.add_argument("--repeats", type=int, default=3)
@@ -54,19 +50,19 @@ def main() -> None:
 
 
 def generate(folder: Path, num_videos: int, num_rows: int, width: int, dtype: str) -> list[Video]:
-    """One .npy of random rows per video."""
+    """Write one .npy file of random rows per video."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     videos = [Video(f"video{number:05d}", "task", ()) for number in range(num_videos)]
     for video in videos:
         size = (int(rng.integers(num_rows // 2, num_rows * 3 // 2 + 1)), width)
         np.save(folder / f"{video.id}.npy", rng.standard_normal(size, dtype=np.float32).astype(dtype))
-    os.sync()  # so that neither way waits for these files to reach the disk
+    os.sync()  # neither of the two should have to wait for these files to reach the disk
     return videos
 
 
 def compare(root: Path, videos: list[Video], repeats: int) -> None:
-    """Run both in turns and print the best of each."""
+    """Run both in turn and print the best of each."""
     plain, ours = [], []
     for _ in range(repeats):
         plain.append(timed(lambda: plain_loop(root / "raw", videos, root / "plain.bin")))
@@ -78,7 +74,7 @@ def compare(root: Path, videos: list[Video], repeats: int) -> None:
     print(f"{len(store.videos)} videos, {num_rows} rows of {store.width} {store.dtype}; best of {repeats}")
     report("plain loop", plain)
     report("import_features", ours)
-    for label, seconds in (("wall", lambda run: run.wall_s), ("processor", lambda run: run.process_s)):
+    for label, seconds in (("wall", lambda run: run.wall_s), ("CPU", lambda run: run.process_s)):
         print(f"ratio of {label} time: {min(map(seconds, ours)) / min(map(seconds, plain)):.2f}")
     result = {
         "wall_ratio": round(min(run.wall_s for run in ours) / min(run.wall_s for run in plain), 2),
@@ -89,7 +85,7 @@ def compare(root: Path, videos: list[Video], repeats: int) -> None:
 
 
 def plain_loop(folder: Path, videos: list[Video], destination: Path) -> None:
-    """What any import has to do."""
+    """The work that every import has to do."""
     digest = hashlib.sha256()
     with destination.open("wb") as file:
         for video in videos:
@@ -112,7 +108,7 @@ def timed(run: Callable[[], object]) -> Timing:
 
 @contextmanager
 def anonymous_memory() -> Iterator[list[int]]:
-    """Collects RssAnon in KiB every 20 ms; VmHWM would count the pages of mapped files too."""
+    """Collect RssAnon in KiB every 20 ms; VmHWM would include memory-mapped files."""
     sizes, done = [rss_anon()], threading.Event()
 
     def sample() -> None:
@@ -136,7 +132,7 @@ def rss_anon() -> int:
 def report(name: str, runs: list[Timing]) -> None:
     wall, process = min(run.wall_s for run in runs), min(run.process_s for run in runs)
     memory = max(run.peak_anonymous_mb for run in runs)
-    print(f"{name:16s} {wall:6.2f} s wall  {process:6.2f} s processor  {memory:6.0f} MB anonymous at most")
+    print(f"{name:16s} {wall:6.2f} s wall  {process:6.2f} s CPU  {memory:6.0f} MB anonymous at most")
 
 
 if __name__ == "__main__":

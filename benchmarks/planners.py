@@ -1,53 +1,33 @@
-"""What one plan costs: every learned planner at one horizon, with sizes of CrossTask, on one thread.
+"""CPU time of one plan by every learned planner, at the sizes of CrossTask, on one thread.
 
-usage: python benchmarks/planners.py [--horizon 3] [--repeats 40] [--samples 1500] [--beam 10]
-
-Parameters are random, since their values do not change what a plan costs. `one plan` is the plan to follow of one pair:
-for P3IV Viterbi at z = 0, for DDN and PlaTe a beam search, for UPN its descent, for the others a greedy roll-out.
-`K plans` also draws K samples for that pair. Processor milliseconds, the median of repeats that take turns; the last
-line is JSON.
+Parameters are random: their values do not change the cost. `one plan` is the recommended plan of one start and goal:
+Viterbi at z = 0 for P3IV, a beam search for DDN and PlaTe, gradient descent for UPN, a greedy roll-out for the others.
+`K plans` draws K samples for that pair. Milliseconds, the median of repeats in which the planners take turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, crosstask_shape, make_parser, median_cpu_ms
 from p3iv.config import override, preset_config
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.registry import PLANNERS, kind_of
 from p3iv.plans.draws import SampleSettings
 from p3iv.plans.transitions import Transitions
-
-NUM_ACTIONS, FEATURE_WIDTH = 105, 512
 
 
 def make_planner(name: str, horizon: int, beam: int) -> Any:
     torch.manual_seed(0)
     config = override(preset_config("p3iv"), {"planner": name, "data.horizon": horizon, "baseline.beam": beam})
-    shape = PlannerShape(horizon, NUM_ACTIONS, FEATURE_WIDTH, FEATURE_WIDTH)
-    return kind_of(name).build(shape, config).eval()
-
-
-def median_ms(tasks: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """In turns, so that a busy moment of the machine falls on all alike."""
-    spent: dict[str, list[float]] = {name: [] for name in tasks}
-    for _ in range(repeats + 2):
-        for name, task in tasks.items():
-            began = time.process_time()
-            task()
-            spent[name].append(1000 * (time.process_time() - began))
-    return {name: statistics.median(values[2:]) for name, values in spent.items()}
+    return kind_of(name).build(crosstask_shape(horizon), config).eval()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--horizon", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--samples", type=int, default=1500)
@@ -68,8 +48,8 @@ def main() -> None:
         return lambda: sampler.draw(start, goal)
 
     with torch.no_grad():
-        single = median_ms({name: one(name) for name in learned}, args.repeats)
-        sampled = median_ms({name: many(name) for name in learned}, max(3, args.repeats // 10))
+        single = median_cpu_ms({name: one(name) for name in learned}, args.repeats)
+        sampled = median_cpu_ms({name: many(name) for name in learned}, max(3, args.repeats // 10))
     print(f"T = {args.horizon}, {NUM_ACTIONS} actions, beam {args.beam}, one thread; CPU ms per pair")
     print(f"{'planner':<18}{'parameters':>12}{'one plan':>10}{f'{args.samples} plans':>14}")
     for name, planner in learned.items():

@@ -1,17 +1,14 @@
-"""What planning costs: K = 1500 plans for one pair and for a whole test split, on one thread, in process time.
+"""CPU time of planning: 1500 plans for one pair, and for a whole test side with all metrics, on one thread.
 
-usage: python benchmarks/planning.py [--windows 4504] [--repeats 5]
-
-`naive` is `torch.nn.TransformerDecoder` with the same weights on a batch of K, start, goal and memory expanded to K,
-all tokens through all layers. `floor` are the matrix products that the fast path itself needs: same shapes, operands
-allocated beforehand, one call each. `plus` is P3IV+, which runs its network once and draws from its chain. The paper's
-sizes, random parameters, 105 actions, features of width 512. The split is drawn and scored as `p3iv evaluate` does it:
-every decoder, three kinds of samples, every metric and interval.
+`fast` is the sampler of P3IV. `naive` is `torch.nn.TransformerDecoder` with the same weights on a batch of 1500, with
+start, goal and memory expanded to that batch. `products` are the matrix products of the fast sampler alone: same
+shapes, operands allocated beforehand, one call each. `plus` is P3IV+, which runs its network once and samples from its
+chain. The network has the paper's sizes and random parameters. The test side is sampled and scored as by
+`p3iv evaluate`: every decoder, every sampling mode, every metric and interval.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable
@@ -19,11 +16,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, cpu_seconds, crosstask_shape, make_parser
 from p3iv.config import ModelConfig, override, preset_config
 from p3iv.evaluation.evaluate import Tally
 from p3iv.evaluation.scores import score_decoded, score_published
 from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.p3iv.network import P3IV
 from p3iv.planners.p3iv.sampler import PlanSampler
 from p3iv.planners.plus.network import P3IVPlus
@@ -31,33 +28,28 @@ from p3iv.planners.plus.planner import ChainSampler
 from p3iv.plans.draws import BLOCK, MODES, SampleSettings
 from p3iv.plans.transitions import Transitions
 
-NUM_ACTIONS, FEATURE_WIDTH, NUM_SAMPLES = 105, 512, 1500
+NUM_SAMPLES = 1500
 
 
 def cpu_ms(work: Callable[[], object], repeats: int) -> float:
-    """The least process time of several calls, in milliseconds."""
+    """CPU time of the fastest of several calls after a warm-up, in milliseconds."""
     work()
-    times = []
-    for _ in range(repeats):
-        began = time.process_time()
-        work()
-        times.append(time.process_time() - began)
-    return 1000 * min(times)
+    return 1000 * cpu_seconds(work, repeats)
 
 
 def make_planner(horizon: int) -> P3IV:
     torch.manual_seed(0)
-    return P3IV(PlannerShape(horizon, NUM_ACTIONS, FEATURE_WIDTH, FEATURE_WIDTH), ModelConfig()).eval()
+    return P3IV(crosstask_shape(horizon), ModelConfig()).eval()
 
 
 def make_plus(horizon: int) -> P3IVPlus:
     torch.manual_seed(0)
     config = override(preset_config("p3iv-plus"), {"planner": "p3iv-plus", "data.horizon": horizon})
-    return P3IVPlus(PlannerShape(horizon, NUM_ACTIONS, FEATURE_WIDTH, FEATURE_WIDTH), config).eval()
+    return P3IVPlus(crosstask_shape(horizon), config).eval()
 
 
 def torch_decoder(planner: P3IV) -> nn.TransformerDecoder:
-    """Torch's own decoder with a planner's weights."""
+    """PyTorch's own decoder with the weights of a planner."""
     sizes = planner.config
     layer = nn.TransformerDecoderLayer(sizes.width, sizes.heads, sizes.feed_forward, dropout=0.0, batch_first=True)
     decoder = nn.TransformerDecoder(layer, sizes.layers).eval()
@@ -79,7 +71,7 @@ def torch_decoder(planner: P3IV) -> nn.TransformerDecoder:
 
 @torch.inference_mode()
 def naive_logits(planner: P3IV, decoder: nn.TransformerDecoder, start: Tensor, goal: Tensor, latents: Tensor) -> Tensor:
-    """The logits of K plans of one pair, (K, T, A), with nothing shared between them."""
+    """The logits of K plans of one pair, (K, T, A), without sharing any computation between them."""
     number, horizon = len(latents), planner.shape.horizon
     both = torch.stack((start.expand(number, -1), goal.expand(number, -1)), dim=1)
     observed = planner.encode_observation(planner.standardise(both))
@@ -92,8 +84,17 @@ def naive_logits(planner: P3IV, decoder: nn.TransformerDecoder, start: Tensor, g
     return planner.action_head(decoder(tokens, memory)[:, 1:])  # type: ignore[no-any-return]
 
 
-def floor_products(planner: P3IV) -> Callable[[], None]:
-    """The products of the fast path for one pair."""
+def check_naive(planner: P3IV, decoder: nn.TransformerDecoder) -> None:
+    """Stop unless the naive way computes what the network computes."""
+    start, goal = torch.randn(2, 1, FEATURE_WIDTH)
+    latents = torch.randn(9, planner.config.noise_width)
+    with torch.inference_mode():
+        expected = planner(start.expand(9, -1), goal.expand(9, -1), latents).action_logits
+    torch.testing.assert_close(naive_logits(planner, decoder, start, goal, latents), expected, atol=1e-4, rtol=1e-4)
+
+
+def matrix_products(planner: P3IV) -> Callable[[], None]:
+    """The matrix products of the fast sampler for one pair."""
     sizes, horizon = planner.config, planner.shape.horizon
     width, heads, slots, tokens = sizes.width, sizes.heads, sizes.memory_slots, horizon + 1
     depth, hidden = width // heads, sizes.encoder_hidden
@@ -123,30 +124,31 @@ def _operands(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def one_pair(horizon: int, repeats: int) -> dict[str, float]:
-    """Milliseconds of the fast path, the naive way and the floor."""
+    """Milliseconds of the fast sampler, the naive one, the matrix products and P3IV+."""
     planner = make_planner(horizon)
     start, goal = torch.randn(1, FEATURE_WIDTH), torch.randn(1, FEATURE_WIDTH)
     sampler, decoder = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), torch_decoder(planner)
     plus = ChainSampler(make_plus(horizon), SampleSettings(NUM_SAMPLES))
+    check_naive(planner, decoder)
     latents = torch.randn(NUM_SAMPLES, planner.config.noise_width)
     times = {
         "fast": cpu_ms(lambda: sampler.draw(start, goal), repeats),
         "plus": cpu_ms(lambda: plus.draw(start, goal), repeats),
         "naive": cpu_ms(lambda: naive_logits(planner, decoder, start, goal, latents), 2),
-        "floor": cpu_ms(floor_products(planner), repeats),
+        "products": cpu_ms(matrix_products(planner), repeats),
     }
     print(
         f"T={horizon}, one pair, {NUM_SAMPLES} plans: fast {times['fast']:.1f} ms, naive {times['naive']:.0f} ms, "
-        f"floor {times['floor']:.1f} ms; naive / fast {times['naive'] / times['fast']:.1f}, "
-        f"fast / floor {times['fast'] / times['floor']:.2f}; plus {times['plus']:.1f} ms, plus / fast "
+        f"products {times['products']:.1f} ms; naive / fast {times['naive'] / times['fast']:.1f}, "
+        f"fast / products {times['fast'] / times['products']:.2f}; plus {times['plus']:.1f} ms, plus / fast "
         f"{times['plus'] / times['fast']:.3f}",
         flush=True,
     )
     return times
 
 
-def whole_split(num_windows: int, horizon: int = 3) -> dict[str, float]:
-    """CPU seconds of drawing plans for every window of a split, and of all that is computed from them."""
+def whole_side(num_windows: int, horizon: int = 3) -> dict[str, float]:
+    """CPU seconds of sampling plans for every window of the test side, and of all metrics."""
     planner = make_planner(horizon)
     generator = torch.Generator().manual_seed(1)
     start, goal = (torch.randn(num_windows, FEATURE_WIDTH, generator=generator) for _ in range(2))
@@ -177,20 +179,20 @@ def whole_split(num_windows: int, horizon: int = 3) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--windows", type=int, default=4504)
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(1)
     three, six = one_pair(3, args.repeats), one_pair(6, args.repeats)
-    split = whole_split(args.windows)
+    side = whole_side(args.windows)
     found = {
         "t3_ms": three["fast"],
         "t6_ms": six["fast"],
         "naive_over_fast_t3": three["naive"] / three["fast"],
-        "t3_over_floor": three["fast"] / three["floor"],
+        "t3_over_products": three["fast"] / three["products"],
         "plus_over_fast_t3": three["plus"] / three["fast"],
-        "metrics_over_sampling": split["metrics"] / split["sampling"],
+        "metrics_over_sampling": side["metrics"] / side["sampling"],
     }
     print(json.dumps({name: round(value, 3) for name, value in found.items()}))
 

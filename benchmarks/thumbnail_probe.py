@@ -1,21 +1,20 @@
-"""Does a tabletop picture give its step away? A linear probe on raw 16 x 16 thumbnails of held-out windows.
+"""How much of a step does one small tabletop picture reveal? A linear probe on 16 x 16 thumbnails of test windows.
 
-usage: python benchmarks/thumbnail_probe.py [NUM_VIDEOS]
-
-Ridge regression from standardised thumbnails to one output per step, trained on 70 % of the videos, its penalty chosen
-there by cross-validation over videos; windows of T = 3, seen where the first step starts and where the last one ends.
+Ridge regression from standardised thumbnails to the first step of a window (T = 3), trained on 70 % of the videos; the
+penalty is chosen on these by cross-validation over videos. The thumbnails show the start of the first step and the end
+of the last one.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from benchmarks.timing import make_parser
 from p3iv.data.windows import split_by_video
 from p3iv.tabletop.render import render_frames
 from p3iv.tabletop.tasks import RULES
@@ -27,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 def windows_of(index: int) -> list[tuple[str, int, Array, Array]]:
-    """Video, first step, thumbnails of start and goal, for every window of a video."""
+    """Video, first step, and thumbnails of start and goal for every window of a video."""
     script = write_script(0, index)
     wanted = {round(second * FRAMES_PER_SECOND) for times in script.times for second in times}
     frames = render_frames(script.execution, script.times, script.length_s, seed=script.seed)
@@ -58,7 +57,7 @@ def predict(inputs: Array, targets: Array, held_out: Array, penalty: float) -> N
 
 
 def probe(inputs: Array, steps: NDArray[np.intp], is_test: NDArray[np.bool_], fold: NDArray[np.intp]) -> float:
-    """Share of held-out windows whose first step is named."""
+    """Share of test windows whose first step is predicted correctly."""
     targets, train = np.eye(len(RULES))[steps], ~is_test
 
     def score(penalty: float) -> float:
@@ -73,9 +72,11 @@ def probe(inputs: Array, steps: NDArray[np.intp], is_test: NDArray[np.bool_], fo
 
 
 def main() -> None:
-    num_videos = int(sys.argv[1]) if len(sys.argv) > 1 else 160
+    parser = make_parser(__doc__)
+    parser.add_argument("--videos", type=int, default=160)
+    args = parser.parse_args()
     with ProcessPoolExecutor(2) as pool:
-        windows = [window for found in pool.map(windows_of, range(num_videos), chunksize=4) for window in found]
+        windows = [window for found in pool.map(windows_of, range(args.videos), chunksize=4) for window in found]
     videos, steps = [window[0] for window in windows], np.array([window[1] for window in windows])
     test = set(split_by_video(sorted(set(videos)), seed=0).test)
     is_test = np.array([video in test for video in videos])

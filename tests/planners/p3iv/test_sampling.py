@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -176,19 +173,3 @@ def test_decoders_do_what_their_names_say() -> None:
     for other in plans.values():
         score = chain_of(draws, transitions).log_probability(other, torch.arange(4))
         assert (score + chain_of(draws, transitions).log_normaliser() <= best + 1e-9).all()
-
-
-def test_the_naive_way_of_the_benchmark_gives_the_logits_of_the_network() -> None:
-    """Torch's own decoder with the same weights: what the fast path is measured against computes the same."""
-    path = Path(__file__).parents[3] / "benchmarks" / "planning.py"
-    spec = importlib.util.spec_from_file_location("planning_benchmark", path)
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
-    planner = make_planner().double()
-    (start, goal), latents = (side.double() for side in pairs(1)), torch.randn(9, 32).double()
-    naive = benchmark.naive_logits(planner, benchmark.torch_decoder(planner).double(), start, goal, latents)
-    with torch.inference_mode():
-        expected = planner(start.expand(9, -1), goal.expand(9, -1), latents).action_logits
-    torch.testing.assert_close(naive, expected, atol=1e-10, rtol=1e-10)
