@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per process: with more, small matrix products wait for each other under load.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-all check format clean
+.PHONY: setup demo test test-all check format docs clean
 
 setup: $(READY)
 
@@ -35,5 +35,10 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The site in site/: generated pages must be up to date, links and anchors must exist. `python tools/docs.py` updates.
+docs: $(READY)
+	$(BIN)/python tools/docs.py --check
+	$(BIN)/zensical build --strict --clean
+
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo site .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,56 @@
+"""The documentation agrees with the code, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in LINK.findall(text):
+        path, _, anchor = unquote(link).partition("#")
+        if path.startswith(("https://", "http://")):
+            continue
+        target = (page.parent / path) if path else page
+        assert target.exists(), f"{link} does not exist"
+        assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub and the site make them."""
+    titles = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    site = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert set(re.findall(r'"([\w/]+\.md)"', site)) == pages
+
+
+def test_the_architecture_page_shows_the_layers_of_the_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    layers = [set(re.split(r"\s*[|:]\s*", layer)) for layer in contract["layers"]]
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
+    rows = page.split("| layer |")[1].split("\n\n")[0].splitlines()[2:]
+    assert [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in rows] == layers

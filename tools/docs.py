@@ -1,0 +1,193 @@
+"""Write the generated parts of the documentation: commands, settings and metrics.
+
+usage: python tools/docs.py [--check]
+
+A generated part is enclosed by `<!-- generated: NAME -->` and `<!-- end: NAME -->` in a page under docs/; the text
+around it is written by hand. `--check` writes nothing and fails when a part is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import sys
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from p3iv import catalogue, config
+from p3iv.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def commands() -> str:
+    """The help text of every command, as the command line prints it."""
+    return "\n\n".join(f"## p3iv {name}\n\n```text\n{_help_of(name)}\n```" for name in _names(get_command(app)))
+
+
+def _names(group: Any, above: str = "") -> Iterator[str]:
+    """The names of all commands of a group, such as `data check`."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _names(command, f"{above}{name} ")
+        else:
+            yield above + name
+
+
+def _help_of(command: str) -> str:
+    result = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="p3iv", env={"COLUMNS": "100"})
+    return "\n".join(line.rstrip() for line in result.output.splitlines())
+
+
+def settings() -> str:
+    """Every setting with its default and the comment beside it in config.py."""
+    sections = []
+    for field in dataclasses.fields(config.Config):
+        value = getattr(config.Config(), field.name)
+        if not dataclasses.is_dataclass(value):
+            continue
+        notes = _notes_of(type(value))
+        rows = [
+            (f"`{field.name}.{name}`", f"`{_yaml(inner)}`", notes.get(name, "")) for name, inner in vars(value).items()
+        ]
+        sections.append(
+            f"## {field.name}\n\n{inspect.getdoc(type(value))}\n\n{table(('setting', 'default', 'meaning'), rows)}"
+        )
+    return "\n\n".join(sections)
+
+
+def presets() -> str:
+    """What each preset changes."""
+    rows = [
+        (f"`{name}`", ", ".join(f"`{key}={_yaml(value)}`" for key, value in changes.items()) or "the defaults below")
+        for name, changes in config.PRESETS.items()
+    ]
+    return table(("preset", "changes"), rows)
+
+
+def _yaml(value: object) -> str:
+    return (
+        {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+    )
+
+
+def _notes_of(kind: type) -> dict[str, str]:
+    """The comment at the end of each field's line, its base classes' included."""
+    notes: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(base):
+            source = inspect.getsource(base)
+            comments = {
+                token.start[0]: token.string.lstrip("# ")
+                for token in tokenize.generate_tokens(StringIO(source).readline)
+                if token.type == tokenize.COMMENT
+            }
+            fields = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.AnnAssign)]
+            notes |= {
+                node.target.id: comments[node.lineno]
+                for node in fields
+                if isinstance(node.target, ast.Name) and node.lineno in comments
+            }
+    return notes
+
+
+def metrics() -> str:
+    """The catalogue of metrics, group by group."""
+    titles = {
+        "plans": "Plans: the recommended plan of every window",
+        "samples": "Samples: the distribution of the sampled plans",
+        "chain": "Exact: the probabilities of the chain, without samples",
+        "released": "As released: what published code computes",
+        "cost": "Cost",
+        "data": "Data: counted in the windows, without a planner",
+    }
+    sections = []
+    for group, title in titles.items():
+        rows = [
+            (f"`{metric.name}`", metric.label, metric.unit, metric.direction, metric.about)
+            for metric in catalogue.METRICS.values()
+            if metric.group == group
+        ]
+        sections.append(f"### {title}\n\n{table(('name', 'label', 'unit', 'better', 'meaning'), rows)}")
+    return "\n\n".join(sections)
+
+
+def decoders() -> str:
+    """The catalogue of decoders."""
+    rows = [(f"`{decoder.name}`", decoder.label, decoder.about) for decoder in catalogue.DECODERS.values()]
+    return table(("name", "label", "meaning"), rows)
+
+
+def sampling_modes() -> str:
+    """The catalogue of sampling modes."""
+    rows = [(f"`{mode.name}`", mode.about) for mode in catalogue.SAMPLING_MODES.values()]
+    return table(("mode", "meaning"), rows)
+
+
+def loss_terms() -> str:
+    """The catalogue of loss terms."""
+    rows = [(f"`{term.name}`", term.short, term.panel) for term in catalogue.LOSS_TERMS.values()]
+    return table(("column of metrics.csv", "in the epoch line", "diagram of the report"), rows)
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "commands": ("docs/reference/cli.md", commands),
+    "presets": ("docs/reference/settings.md", presets),
+    "settings": ("docs/reference/settings.md", settings),
+    "metrics": ("docs/reference/metrics.md", metrics),
+    "decoders": ("docs/reference/metrics.md", decoders),
+    "sampling modes": ("docs/reference/metrics.md", sampling_modes),
+    "loss terms": ("docs/reference/run_folder.md", loss_terms),
+}
+
+
+def fill(page: str, name: str, text: str) -> str:
+    """The page with the generated part of this name replaced."""
+    begin, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def stale_pages(*, write: bool) -> list[str]:
+    """The pages whose generated parts differ from the code; with `write`, they are brought up to date."""
+    stale = []
+    for path in dict.fromkeys(path for path, _ in PARTS.values()):
+        before = after = (ROOT / path).read_text(encoding="utf-8")
+        for name, (where, generate) in PARTS.items():
+            if where == path:
+                after = fill(after, name, generate())
+        if after != before:
+            stale.append(path)
+            if write:
+                (ROOT / path).write_text(after, encoding="utf-8")
+    return stale
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the generated parts, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a part is out of date")
+    check = parser.parse_args(arguments).check
+    stale = stale_pages(write=not check)
+    for path in stale:
+        print(f"{path}: {'out of date; run python tools/docs.py' if check else 'written'}")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
