@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import make_parser
-from p3iv.features.pack import import_features
+from p3iv.features.import_arrays import import_features
 from p3iv.features.store import FeatureStore
 from p3iv.types import Video
 

@@ -124,6 +124,16 @@ class ProblemLog:
         self.problems.append(Problem(where, what, done))
 
 
+LEFT_WITHOUT_FEATURES = "left without features"  # what was done about a video whose features cannot be used
+
+
+def list_problems(problems: Sequence[Problem], max_lines: int = 20) -> str:
+    """The first problems for a message, one per line, and how many more there are."""
+    lines = [f"  {problem}" for problem in problems[:max_lines]]
+    more = [f"  and {len(problems) - max_lines} more"] if len(problems) > max_lines else []
+    return "\n".join([*lines, *more])
+
+
 def listed(names: Sequence[str], most: int = 5) -> str:
     """A few names for a message, and how many more there are."""
     shown = ", ".join(names[:most])

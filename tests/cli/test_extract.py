@@ -45,7 +45,7 @@ def test_extract_says_what_it_did_and_what_it_could_not(p3iv: RunP3iv, kitchen: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--encoder", "resnet"], "Choose from efficientnet-lite0, s3d, clip, precomputed"),
+        (["--encoder", "resnet"], "Choose from efficientnet-lite0, s3d, clip."),
         (["--engine", "ray", "--address", "127.0.0.1:9", "--text-encoder", "keep"], "no Ray cluster answers there"),
     ],
 )

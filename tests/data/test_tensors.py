@@ -12,8 +12,8 @@ from p3iv.data import tensors
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import load_planning_data, observe_moments
 from p3iv.errors import DatasetError
-from p3iv.features.index import KeptSeconds
 from p3iv.features.store import StoreWriter, rows_around
+from p3iv.features.store_index import KeptSeconds
 from p3iv.planners.baselines.retrieval import nearest_plans
 
 RELEASE = DataConfig(split="release")

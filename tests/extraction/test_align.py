@@ -9,9 +9,9 @@ import torch
 from p3iv.data.folder import DatasetCard, open_dataset
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.extraction.align import AlignmentRequest, align_dataset, info_nce
-from p3iv.features.index import KeptSeconds
 from p3iv.features.language import read_language, write_language
 from p3iv.features.store import StoreWriter
+from p3iv.features.store_index import KeptSeconds
 from p3iv.readers.folder import write_split
 from p3iv.types import Split
 

@@ -22,14 +22,27 @@ from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
-from p3iv.extraction.engines import encode_groups
 from p3iv.extraction.extract import WORK_FOLDER, extract_features
-from p3iv.extraction.request import Advance, EncodedVideo, ExtractionReport, ExtractionRequest, Recipe, VideoTask
-from p3iv.extraction.worker import encode_moment, encode_picture, encode_seconds, encode_videos, wanted_seconds
-from p3iv.features.index import KeptSeconds
+from p3iv.extraction.request import (
+    EncodedVideo,
+    EncodingSpec,
+    ExtractionProgress,
+    ExtractionReport,
+    ExtractionRequest,
+    VideoTask,
+)
+from p3iv.extraction.worker import (
+    encode_groups,
+    encode_moment,
+    encode_picture,
+    encode_seconds,
+    encode_videos,
+    wanted_seconds,
+)
 from p3iv.features.language import read_language
-from p3iv.features.pictures import frame_picture
+from p3iv.features.pictures import Framing, frame_picture
 from p3iv.features.store import FeatureStore
+from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
 
 
@@ -134,7 +147,7 @@ def test_a_bad_video_costs_itself_and_is_read_again_when_mended(kitchen: Path, e
     report = extract(kitchen)
     assert [str(problem) for problem in report.problems] == [
         f"{videos / 'v3.mp4'}: is empty; left without features",
-        f"{videos / 'v4.mp4'}: is a link that leads nowhere; left without features",
+        f"{videos / 'v4.mp4'}: is a broken link; left without features",
     ]
     assert (report.features.num_videos, report.num_resumed) == (2, 2)
     (kitchen / "v3.mp4").replace(videos / "v3.mp4")
@@ -198,6 +211,8 @@ def test_precomputed_features_are_packed(kitchen: Path, tmp_path: Path) -> None:
     report = extract(kitchen, encoder="precomputed", weights=str(tmp_path / "rows"))
     assert (report.encoder, report.features.width) == ("precomputed", 3)
     assert open_dataset(kitchen).card.encoder == "precomputed"
+    with pytest.raises(ConfigError, match="--weights FOLDER"):
+        extract(kitchen, encoder="precomputed", overwrite=True)
 
 
 KILLED = """
@@ -208,7 +223,7 @@ from p3iv.extraction.request import ExtractionRequest
 def stop(at):
     if at.num_done == 2:
         os.kill(os.getpid(), 9)
-extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder="keep"), on_advance=stop)
+extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder="keep"), on_progress=stop)
 """
 
 
@@ -217,8 +232,8 @@ def test_killed_half_way_and_run_again_it_ends_the_same(kitchen: Path, expected:
     assert done.returncode == -signal.SIGKILL
     assert not (kitchen / "features").exists()
     assert len(list((kitchen / WORK_FOLDER).glob("*.npz"))) == 2
-    seen: list[Advance] = []
-    report = extract_features(ExtractionRequest(kitchen, text_encoder="keep"), on_advance=seen.append)
+    seen: list[ExtractionProgress] = []
+    report = extract_features(ExtractionRequest(kitchen, text_encoder="keep"), on_progress=seen.append)
     assert report.num_resumed == 2
     assert [at.num_done for at in seen] == [2, 3, 4]
     assert content_of(kitchen) == expected
@@ -270,8 +285,8 @@ def _die(_: str) -> None:
 def test_a_process_that_dies_costs_one_video(kitchen: Path) -> None:
     tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S]
     groups = [(tasks[0],), (Deadly(),), (tasks[1], tasks[2]), (tasks[3],)]
-    recipe = Recipe("efficientnet-lite0", EncoderOptions(), "float16", 1)
-    done = {encoded.video: encoded for encoded in encode_groups(groups, recipe, engine="local", jobs=2)}  # type: ignore[arg-type]
+    spec = EncodingSpec("efficientnet-lite0", EncoderOptions(), "float16", 1)
+    done = {encoded.video: encoded for encoded in encode_groups(groups, spec, engine="local", jobs=2)}  # type: ignore[arg-type]
     assert set(done) == {*LENGTHS_S, "deadly"}
     assert done.pop("deadly").fault == "deadly.mp4: cannot be encoded: the process died twice"
     assert all(encoded.fault is None for encoded in done.values())
@@ -289,6 +304,23 @@ def test_decoding_ends_when_nobody_listens(kitchen: Path) -> None:
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert threading.active_count() == before
+
+
+class FrameMeans:
+    """Encodes a clip of two frames as their mean values."""
+
+    name, fingerprint, width = "means", "", 2
+    frames_per_second = frames_per_clip = 2
+    framing = Framing()
+
+    def encode(self, clips: torch.Tensor) -> torch.Tensor:
+        return clips.float().mean(dim=(2, 3, 4))
+
+
+def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:
+    rows = encode_seconds(kitchen / "videos" / "v3.mp4", [0, 0, 1], FrameMeans())
+    assert rows[0].tolist() == rows[1].tolist()
+    assert len(set(rows.flatten().tolist())) == 4
 
 
 def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_path: Path) -> None:
@@ -333,7 +365,8 @@ def test_ray_writes_the_same_bytes_and_survives_a_lost_worker(
         "dying.install();"
         "extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder='keep', engine='ray', jobs=2))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    paths = os.pathsep.join((str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
+    environment = {**os.environ, "PYTHONPATH": paths}
     subprocess.run([sys.executable, "-c", code, kitchen], check=True, env=environment, capture_output=True)
     assert (tmp_path / "died").exists()
     assert content_of(kitchen) == expected

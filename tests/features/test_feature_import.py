@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from p3iv.errors import FeatureError
-from p3iv.features.pack import import_features
+from p3iv.features.import_arrays import import_features
 from p3iv.features.store import FeatureStore
 from p3iv.types import Video
 

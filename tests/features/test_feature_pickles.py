@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from p3iv.errors import FeatureError
-from p3iv.features.pickles import load_plain
+from p3iv.features.pickle_arrays import load_plain
 
 PROTOCOLS = st.sampled_from([0, 1, 2, 3, 4, 5])
 DTYPES = st.sampled_from(["?", "<i1", "<i4", ">i8", "<u2", "<f2", "<f4", ">f4", "<f8", "<U3", "S4"])

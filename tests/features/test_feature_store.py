@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from p3iv.errors import FeatureError
-from p3iv.features.index import KeptSeconds
-from p3iv.features.pack import copy_store
+from p3iv.features.import_arrays import copy_store
 from p3iv.features.store import FeatureStore, StoreWriter
+from p3iv.features.store_index import KeptSeconds
 from p3iv.types import Video
 
 Rows = np.ndarray[Any, Any]

@@ -20,6 +20,13 @@ from p3iv.cli.options import (
     SplitSeed,
     Threads,
 )
+from p3iv.encoders.registry import (
+    DEFAULT_ENCODER,
+    DEFAULT_TEXT_ENCODER,
+    TEXT_ENCODERS,
+    VIDEO_ENCODERS,
+    WEIGHTS_HELP,
+)
 
 if TYPE_CHECKING:
     from p3iv.extraction.align import AlignmentReport
@@ -32,15 +39,15 @@ ALIGN_EXAMPLE = "Example: p3iv align my_kitchen --split release"
 def extract_command(
     folder: DatasetDir,
     encoder: Annotated[
-        str, typer.Option("--encoder", metavar="NAME", help="efficientnet-lite0, s3d, clip, or precomputed.")
-    ] = "efficientnet-lite0",
+        str, typer.Option("--encoder", metavar="NAME", help=f"{', '.join(VIDEO_ENCODERS)}, or precomputed.")
+    ] = DEFAULT_ENCODER,
     text_encoder: Annotated[
         str | None,
         typer.Option(
             "--text-encoder",
             metavar="NAME",
-            help="minilm, s3d, clip, or keep (leave language.npz as it is). "
-            "Default: the text encoder that belongs to --encoder, or minilm.",
+            help=f"{', '.join(TEXT_ENCODERS)}, or keep (leave language.npz as it is). "
+            f"Default: that of --encoder if it encodes text, else {DEFAULT_TEXT_ENCODER}.",
         ),
     ] = None,
     weights: Annotated[
@@ -48,8 +55,7 @@ def extract_command(
         typer.Option(
             "--weights",
             metavar="PATH",
-            help="Weights of --encoder. s3d: s3d_howto100m.pth. clip: a folder or a name on the Hugging Face hub. "
-            "precomputed: a folder of .npy files.",
+            help=f"Weights of --encoder. {WEIGHTS_HELP}. precomputed: a folder of .npy files.",
         ),
     ] = None,
     text_weights: Annotated[
@@ -113,7 +119,9 @@ def extract_command(
         with progress("Extracting videos") as show:
             report = extract_features(
                 request,
-                on_advance=lambda at: show(at.num_done, at.num_videos, f"{_speed(at.num_frames, at.seconds)} frames/s"),
+                on_progress=lambda at: show(
+                    at.num_done, at.num_videos, f"{_speed(at.num_frames, at.seconds)} frames/s"
+                ),
             )
     except KeyboardInterrupt:
         err.print(f"interrupted; run the same command again to continue in {folder}", markup=False)

@@ -149,7 +149,37 @@ def exclusive_dataset(folder: Path) -> Iterator[None]:
         yield
 
 
-VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")  # of the files in videos/
+LANGUAGE_FILE = "language.npz"
+UNALIGNED_FILE = "language_text.npz"  # the embeddings of the texts, after `p3iv align` has replaced language.npz
+
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
+
+
+def find_videos(folder: Path) -> dict[str, Path]:
+    """The video files of a folder by stem; empty if it is not a folder.
+
+    Of several files with one stem, the first by name is used: kitchen.mkv, not kitchen.mp4. A broken link is used only
+    if it is the only file with its stem, so that the caller can report it.
+    """
+    if not folder.is_dir():
+        return {}
+    paths = [path for path in folder.iterdir() if path.suffix.lower() in VIDEO_SUFFIXES and not is_leftover(path)]
+    found: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (not path.exists(), path.name)):
+        found.setdefault(path.stem, path)
+    return found
+
+
+def refuse_foreign_features(folder: Path) -> None:
+    """Refuse to replace a folder `features` that p3iv did not write."""
+    features = folder / "features"
+    if not os.path.lexists(features) or FeatureStore.is_at(features):
+        return
+    if not features.is_dir() or any(features.iterdir()):
+        raise DatasetError(
+            f"{features} was not written by p3iv (it has no index.json), so it is never replaced. Pack it first: "
+            f"p3iv data import folder {folder} NEW"
+        )
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from p3iv.data.folder import VIDEO_SUFFIXES, Dataset, DatasetCard, open_unfinished, read_card, refuse_to_overwrite
+from p3iv.data.folder import (
+    VIDEO_SUFFIXES,
+    Dataset,
+    DatasetCard,
+    find_videos,
+    open_unfinished,
+    read_card,
+    refuse_to_overwrite,
+)
 from p3iv.data.truth import TRUTH_FILE, TruthReader
 from p3iv.data.windows import check_no_leak, restrict_split
 from p3iv.errors import ConfigError, SourceError, SplitError
+from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
-from p3iv.features.pack import copy_store, import_features
 from p3iv.features.store import FeatureStore, PackedFeatures
 from p3iv.files import atomic_file, atomic_folder
 from p3iv.readers.coin import read_coin
@@ -22,7 +30,7 @@ from p3iv.readers.crosstask import read_crosstask
 from p3iv.readers.folder import read_folder, read_split, read_video_column, write_split
 from p3iv.readers.niv import read_niv
 from p3iv.readers.steps_csv import write_steps
-from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, listed
+from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, list_problems, listed
 
 Progress = Callable[[int, int], None]
 
@@ -187,8 +195,7 @@ def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -
         return []
     if not request.videos.is_dir():
         raise SourceError(f"--videos {request.videos} is not a folder.")
-    files = [path for path in sorted(request.videos.iterdir()) if path.is_file()]
-    at_hand = {path.stem: path for path in files if path.suffix.lower() in VIDEO_SUFFIXES}
+    at_hand = {stem: path for stem, path in find_videos(request.videos).items() if path.is_file()}
     (folder / "videos").mkdir()
     problems = []
     for video in videos:
@@ -308,6 +315,4 @@ def _read(request: ImportRequest) -> Annotations:
 
 
 def _strict_message(problems: Sequence[Problem]) -> str:
-    lines = "\n".join(f"  {problem}" for problem in problems[:20])
-    more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-    return f"--strict: {counted(len(problems), 'problem')}, so nothing was written.\n{lines}{more}"
+    return f"--strict: {counted(len(problems), 'problem')}, so nothing was written.\n{list_problems(problems)}"

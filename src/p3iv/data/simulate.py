@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset
+from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset, refuse_foreign_features
 from p3iv.data.importing import Progress
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
-from p3iv.types import Array, ProblemLog, Video, Vocabulary, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, Array, ProblemLog, Video, Vocabulary, listed
 
 DEFAULT_NOISE: Final = 4.5
 
@@ -82,7 +81,7 @@ def simulate_features(
             try:
                 writer.add(video.id, _rows(world, video, vocabulary))
             except FeatureError as error:
-                log.add(video.id, str(error), "left without features")
+                log.add(video.id, str(error), LEFT_WITHOUT_FEATURES)
             if progress is not None:
                 progress(done, len(videos))
         if not writer.num_rows:
@@ -202,15 +201,8 @@ def _simulate(dataset: Dataset, *, seed: int, noise: float, progress: Progress |
 
 
 def _refuse_to_replace_features(dataset: Dataset, *, overwrite: bool) -> None:
-    features = dataset.folder / "features"
-    if not os.path.lexists(features) or (features.is_dir() and not any(features.iterdir())):
-        return
-    if not FeatureStore.is_at(features):
-        raise DatasetError(
-            f"{features} is no store that p3iv packed (it has no index.json), so it is never replaced. "
-            f"Pack it first: p3iv data import folder {dataset.folder} NEW"
-        )
-    if not dataset.card.simulated and not overwrite:
+    refuse_foreign_features(dataset.folder)
+    if FeatureStore.is_at(dataset.folder / "features") and not dataset.card.simulated and not overwrite:
         raise DatasetError(
             f"{dataset.folder} has {dataset.card.encoder or 'unnamed'} features. "
             f"Pass --overwrite to put simulated ones in their place."

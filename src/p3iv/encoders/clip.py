@@ -1,7 +1,7 @@
 """CLIP and its relatives, by their name on the hub or from a local folder, through transformers.
 
-Sizes and scaling are those of the model's own `preprocessor_config.json`; the picture is cut and resized here, so that
-neither torchvision nor Pillow takes part.
+Sizes and scaling are those of the model's own `preprocessor_config.json`; pictures are cropped and resized here,
+without torchvision or Pillow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from p3iv.encoders.base import EncoderOptions, fingerprint_of_state, load_pretra
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing
 
-# OpenAI's, for models that do not say
+# of OpenAI's models, for those without a preprocessor_config.json
 _MEAN: Final = (0.48145466, 0.4578275, 0.40821073)
 
 _STD: Final = (0.26862954, 0.26130258, 0.27577711)
@@ -25,7 +25,7 @@ _BILINEAR: Final = 2  # Pillow's number for it, in `resample`
 
 
 class ClipEncoder:
-    """One picture from the middle of each second; texts in the same space."""
+    """Encodes one picture from the middle of each second, and texts in the same space."""
 
     frames_per_second = 1
     frames_per_clip = 1
@@ -39,9 +39,11 @@ class ClipEncoder:
         source = options.weights
         loaded = load_pretrained(source)
         self.name = f"clip:{source}"
-        self._model, self._tokenizer, processing = loaded.model, loaded.tokenizer, loaded.pictures
+        self._model, self._tokenizer, processing = loaded.model, loaded.tokenizer, loaded.preprocessing
         if not hasattr(self._model, "get_image_features") or not hasattr(self._model, "get_text_features"):
-            raise FeatureError(f"clip model {source}: a {type(self._model).__name__}, which has no joint space")
+            raise FeatureError(
+                f"clip model {source}: a {type(self._model).__name__} does not encode both pictures and texts"
+            )
         size = int(self._model.config.vision_config.image_size)
         self.framing = Framing(size, "bilinear" if processing.get("resample") == _BILINEAR else "bicubic")
         self._mean = torch.tensor(processing.get("image_mean") or _MEAN)[:, None, None]
@@ -60,10 +62,10 @@ class ClipEncoder:
         """(N, F), in the space of the rows."""
         if not texts:
             return torch.empty(0, self.width)
-        most = int(self._model.config.text_config.max_position_embeddings)
-        # models that pad to a fixed length in training want the same here
+        max_tokens = int(self._model.config.text_config.max_position_embeddings)
+        # SigLIP was trained on texts padded to a fixed length
         tokens = self._tokenizer(
-            list(texts), padding="max_length", truncation=True, max_length=most, return_tensors="pt"
+            list(texts), padding="max_length", truncation=True, max_length=max_tokens, return_tensors="pt"
         )
         wanted = {name: tokens[name] for name in ("input_ids", "attention_mask") if name in tokens}
         return _embedding(self._model.get_text_features(**wanted))

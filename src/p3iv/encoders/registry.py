@@ -1,85 +1,76 @@
-"""Encoders by name; the heavy imports of each lie in its own module, behind its builder."""
+"""The table of encoders; to add one, write its module and one line here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
 from p3iv.errors import ConfigError
 
-DEFAULT_ENCODER = "efficientnet-lite0"
+if TYPE_CHECKING:  # `p3iv extract --help` reads this table and must not wait for torch
+    from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
 
+DEFAULT_ENCODER = "efficientnet-lite0"
 DEFAULT_TEXT_ENCODER = "minilm"
 
 
-def _efficientnet_lite0(options: EncoderOptions) -> VideoEncoder:
-    from p3iv.encoders.efficientnet_lite0 import EfficientNetLite0Encoder
+@dataclass(frozen=True)
+class EncoderEntry:
+    """Where an encoder is, what it encodes, and which weights it takes."""
 
-    return EfficientNetLite0Encoder(options)
-
-
-def _s3d(options: EncoderOptions) -> VideoEncoder:
-    from p3iv.encoders.s3d import S3DEncoder
-
-    return S3DEncoder(options)
+    location: str  # MODULE:CLASS in p3iv.encoders; imported when the encoder is built, for its heavy libraries
+    video: bool = False
+    text: bool = False
+    weights: str | None = None  # the help text of --weights; None where nobody needs to give any
 
 
-def _clip(options: EncoderOptions) -> VideoEncoder:
-    from p3iv.encoders.clip import ClipEncoder
-
-    return ClipEncoder(options)
-
-
-def _precomputed(options: EncoderOptions) -> VideoEncoder:
-    from p3iv.encoders.precomputed import PrecomputedEncoder
-
-    return PrecomputedEncoder(options)
-
-
-def _minilm(options: EncoderOptions) -> TextEncoder:
-    from p3iv.encoders.minilm import MiniLmEncoder
-
-    return MiniLmEncoder(options)
-
-
-BUILDERS: dict[str, Callable[[EncoderOptions], VideoEncoder | TextEncoder]] = {
-    "efficientnet-lite0": _efficientnet_lite0,
-    "s3d": _s3d,
-    "clip": _clip,
-    "minilm": _minilm,
-    "precomputed": _precomputed,
+ENCODERS = {
+    "efficientnet-lite0": EncoderEntry("efficientnet_lite0:EfficientNetLite0Encoder", video=True),
+    "s3d": EncoderEntry("s3d:S3DEncoder", video=True, text=True, weights="s3d_howto100m.pth"),
+    "clip": EncoderEntry("clip:ClipEncoder", video=True, text=True, weights="a name on the hub or a folder"),
+    "minilm": EncoderEntry("minilm:MiniLmEncoder", text=True),
 }
 
-VIDEO_ENCODERS = ("efficientnet-lite0", "s3d", "clip", "precomputed")
-
-TEXT_ENCODERS = ("minilm", "s3d", "clip")
+VIDEO_ENCODERS = tuple(name for name, entry in ENCODERS.items() if entry.video)
+TEXT_ENCODERS = tuple(name for name, entry in ENCODERS.items() if entry.text)
+WEIGHTS_HELP = ". ".join(f"{name}: {entry.weights}" for name, entry in ENCODERS.items() if entry.weights)
 
 
 def build_encoder(name: str, options: EncoderOptions | None = None) -> VideoEncoder:
-    """The encoder that `dataset.yaml` or a user names: NAME, or NAME:WEIGHTS.
+    """Build the video encoder that `dataset.yaml` or a user names: NAME, or NAME:WEIGHTS.
 
     Raises:
-        ConfigError: where there is none of that name.
-        FeatureError, MissingExtraError: where its weights or libraries are missing.
+        ConfigError: there is no video encoder of that name.
+        FeatureError, MissingExtraError: its weights or libraries are missing.
     """
-    encoder = _build(name, options or EncoderOptions(), VIDEO_ENCODERS, "--encoder")
+    from p3iv.encoders.base import VideoEncoder
+
+    encoder = _build(name, options, VIDEO_ENCODERS, option="--encoder", task="video")
     if not isinstance(encoder, VideoEncoder):
-        raise ConfigError(f"--encoder {name}, which does not see. Choose from {', '.join(VIDEO_ENCODERS)}.")
+        raise TypeError(f"{type(encoder).__name__} lacks a part of VideoEncoder")
     return encoder
 
 
 def build_text_encoder(name: str, options: EncoderOptions | None = None) -> TextEncoder:
-    """The text encoder of that name, in the same way."""
-    encoder = _build(name, options or EncoderOptions(), TEXT_ENCODERS, "--text-encoder")
+    """Build the text encoder of that name, in the same way."""
+    from p3iv.encoders.base import TextEncoder
+
+    encoder = _build(name, options, TEXT_ENCODERS, option="--text-encoder", task="text")
     if not isinstance(encoder, TextEncoder):
-        raise ConfigError(f"--text-encoder {name}, which does not read. Choose from {', '.join(TEXT_ENCODERS)}.")
+        raise TypeError(f"{type(encoder).__name__} lacks a part of TextEncoder")
     return encoder
 
 
-def _build(name: str, options: EncoderOptions, allowed: tuple[str, ...], option: str) -> VideoEncoder | TextEncoder:
+def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], *, option: str, task: str) -> object:
     kind, _, weights = name.partition(":")
     if kind not in allowed:
-        raise ConfigError(f"{option} {name}, but there is no such encoder. Choose from {', '.join(allowed)}.")
+        problem = f"{kind} cannot encode {task}" if kind in ENCODERS else "there is no such encoder"
+        raise ConfigError(f"{option} {name}, but {problem}. Choose from {', '.join(allowed)}.")
+    from p3iv.encoders.base import EncoderOptions
+
+    options = options or EncoderOptions()
     if weights and options.weights is None:
-        options = EncoderOptions(weights, options.max_words)
-    return BUILDERS[kind](options)
+        options = replace(options, weights=weights)
+    module, _, class_name = ENCODERS[kind].location.partition(":")
+    return getattr(import_module(f"p3iv.encoders.{module}"), class_name)(options)

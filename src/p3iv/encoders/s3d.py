@@ -36,7 +36,7 @@ _WORD: Final = re.compile(r"[\w']+")
 
 
 class Conv(nn.Module):
-    """A convolution with batch norm and ReLU; `separable` ones look over space first, then over time."""
+    """A convolution with batch norm and ReLU; if `separable`, one over space followed by one over time."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Conv(nn.Module):
 
 
 class Gate(nn.Module):
-    """Weighs every channel by what the whole clip shows."""
+    """Multiplies every channel by a weight computed from the mean of the clip."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -103,31 +103,31 @@ class Mixed(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Words -> 300 -> 2048, the maximum over all word places -> 512.
+    """Words -> 300 -> 2048, maximum over the words -> 512.
 
-    A text has `max_words` places; those after its last word hold word 0 and take part in the maximum, as published.
-    Words that the list does not hold are left out.
+    Texts are padded to `max_words` words with word 0, which takes part in the maximum, as in the published code. Words
+    that are not in the list are skipped.
     """
 
     def __init__(self, words: Sequence[str], *, max_words: int = 16, num_words: int = 66250) -> None:
         super().__init__()
         if len(words) >= num_words:
-            raise FeatureError(f"a list of {len(words)} words; the tower has room for {num_words - 1}")
+            raise FeatureError(f"a list of {len(words)} words; the text tower takes at most {num_words - 1}")
         self.word_embd = nn.Embedding(num_words, 300)
         self.fc1 = nn.Linear(300, 2048)
         self.fc2 = nn.Linear(2048, WIDTH)
         self.max_words = max_words
-        self._place_of = {word: place for place, word in enumerate(words, start=1)}
+        self._number_of = {word: number for number, word in enumerate(words, start=1)}
 
     def forward(self, texts: Sequence[str]) -> Tensor:
         """(N, 512)."""
-        places = torch.tensor([self._places(text) for text in texts], dtype=torch.int64).reshape(-1, self.max_words)
-        seen = functional.relu(self.fc1(self.word_embd(places)))  # (N, words, 2048)
+        numbers = torch.tensor([self._numbers(text) for text in texts], dtype=torch.int64).reshape(-1, self.max_words)
+        seen = functional.relu(self.fc1(self.word_embd(numbers)))  # (N, words, 2048)
         embedding: Tensor = self.fc2(seen.amax(dim=1))
         return embedding
 
-    def _places(self, text: str) -> list[int]:
-        known = [self._place_of[word] for word in _WORD.findall(text.lower()) if word in self._place_of]
+    def _numbers(self, text: str) -> list[int]:
+        known = [self._number_of[word] for word in _WORD.findall(text.lower()) if word in self._number_of]
         return (known + [0] * self.max_words)[: self.max_words]
 
 
@@ -154,7 +154,7 @@ class S3D(nn.Module):
 
     def forward(self, clips: Tensor) -> Tensor:
         """(B, 3, L, H, W) in [0, 1], L, H and W even -> (B, 512) in the joint space."""
-        seen = self.conv1(space_to_depth(clips))[:, :, 1:, 1:, 1:]  # what TensorFlow's padding leaves
+        seen = self.conv1(space_to_depth(clips))[:, :, 1:, 1:, 1:]  # as with TensorFlow's padding
         seen = max_pool_same(seen, (1, 3, 3), (1, 2, 2))
         seen = self.gating(self.conv_2c(self.conv_2b(seen)))
         seen = max_pool_same(seen, (1, 3, 3), (1, 2, 2))
@@ -167,14 +167,14 @@ class S3D(nn.Module):
 
 
 def space_to_depth(clips: Tensor) -> Tensor:
-    """Cubes of 2 x 2 x 2 pixels become channels, the place in the cube first: (B, 24, L/2, H/2, W/2)."""
+    """Turn cubes of 2 x 2 x 2 pixels into channels, ordered by position in the cube: (B, 24, L/2, H/2, W/2)."""
     cubes = clips.unflatten(4, (-1, 2)).unflatten(3, (-1, 2)).unflatten(2, (-1, 2))  # (B, 3, L/2, 2, H/2, 2, W/2, 2)
     depth: Tensor = cubes.permute(0, 3, 5, 7, 1, 2, 4, 6).flatten(1, 4)
     return depth
 
 
 def max_pool_same(clips: Tensor, kernel: _Size, stride: _Size) -> Tensor:
-    """Pooling padded as TensorFlow does; zeros, which change nothing behind a ReLU."""
+    """Max pooling, padded as in TensorFlow with zeros, which do not change the maximum after a ReLU."""
     padding = []
     for size, step in zip(reversed(kernel), reversed(stride), strict=True):
         total = max(size - step, 0)
@@ -183,7 +183,7 @@ def max_pool_same(clips: Tensor, kernel: _Size, stride: _Size) -> Tensor:
 
 
 class S3DEncoder:
-    """Both towers, from the published files."""
+    """Encodes videos and texts with both published towers."""
 
     name = "s3d"
     width = WIDTH
@@ -196,10 +196,12 @@ class S3DEncoder:
         if path is None:
             raise FeatureError(
                 "The encoder s3d needs the published weights. Type: --weights s3d_howto100m.pth, with s3d_dict.npy "
-                "beside it (github.com/antoine77340/S3D_HowTo100M says where they are)."
+                "beside it (github.com/antoine77340/S3D_HowTo100M has links to both)."
             )
         if not 1 <= options.max_words <= 1000:
-            raise FeatureError(f"--max-words {options.max_words}; the published text tower reads 16, P3IV's release 30")
+            raise FeatureError(
+                f"--max-words {options.max_words}, but it must be 1 to 1000; published: 16, P3IV's release: 30"
+            )
         state = read_state(path)
         self.network = S3D(read_words(path.parent / WORDS_FILE), max_words=options.max_words)
         load_strictly(self.network, state, str(path))
@@ -220,7 +222,7 @@ class S3DEncoder:
 
 
 def read_words(path: Path) -> list[str]:
-    """The word list, `s3d_dict.npy`; place 0 of the tower is not in it.
+    """Read the word list, `s3d_dict.npy`; it does not contain word 0, which pads texts.
 
     Raises:
         FeatureError: naming the file.
@@ -228,11 +230,11 @@ def read_words(path: Path) -> list[str]:
     try:
         words = decode(read_content(path))
     except OSError as error:
-        raise FeatureError(f"{path}: cannot be read ({error.strerror}); the word list of s3d lies there") from error
+        raise FeatureError(f"{path}: cannot be read ({error.strerror}); s3d expects its word list there") from error
     except FeatureError as error:
         raise FeatureError(f"{path}: {error}") from error
     if not _is_list_of_words(words):
-        raise FeatureError(f"{path}: is no list of words, such as the published {WORDS_FILE}")
+        raise FeatureError(f"{path}: is not a list of words like the published {WORDS_FILE}")
     return [str(word) for word in words]
 
 

@@ -1,1 +1,1 @@
-"""Videos to features, in one process or many."""
+"""Encode the videos of a dataset as features, in one process or many."""

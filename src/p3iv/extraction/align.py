@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from p3iv.config import CurationSettings
-from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset
+from p3iv.data.folder import LANGUAGE_FILE, UNALIGNED_FILE, Dataset, exclusive_dataset, open_dataset
 from p3iv.data.windows import choose_split
 from p3iv.errors import ConfigError, DatasetError
-from p3iv.extraction.extract import LANGUAGE_FILE, UNALIGNED_FILE
 from p3iv.features.language import LanguageTable, read_language, write_language
 from p3iv.features.store import FeatureStore
 from p3iv.files import atomic_file

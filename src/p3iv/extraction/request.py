@@ -1,4 +1,4 @@
-"""What an extraction is asked for, what travels to its workers, and what it answers."""
+"""The request, the tasks and the report of an extraction."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from pathlib import Path
 from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.registry import DEFAULT_ENCODER
 from p3iv.errors import ConfigError
-from p3iv.features.index import DTYPES, KeptSeconds
 from p3iv.features.store import PackedFeatures
+from p3iv.features.store_index import DTYPES, KeptSeconds
 from p3iv.parallel import check_engine
 from p3iv.types import Array, Problem
 
-KEEP = "keep"  # as --text-encoder: language.npz stays as it is
+KEEP = "keep"  # as --text-encoder: leave language.npz as it is
+PRECOMPUTED = "precomputed"  # as --encoder: pack the feature files in the folder --weights
 
 
 @dataclass(frozen=True)
 class ExtractionRequest:
-    """Which folder, which encoders, and how the work is shared out; the rows do not depend on the last."""
+    """Which dataset, which encoders, and how many workers; the rows do not depend on the workers."""
 
     folder: Path
     encoder: str = DEFAULT_ENCODER
-    text_encoder: str | None = None  # None: the encoder's own text tower where it has one, else minilm
+    text_encoder: str | None = None  # None: the encoder itself if it encodes text, else minilm
     weights: str | None = None
     text_weights: str | None = None
     max_words: int = 16
@@ -45,13 +46,13 @@ class ExtractionRequest:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it is at least 1.")
 
     @property
-    def recipe(self) -> Recipe:
-        return Recipe(self.encoder, EncoderOptions(self.weights, self.max_words), self.dtype, self.threads)
+    def spec(self) -> EncodingSpec:
+        return EncodingSpec(self.encoder, EncoderOptions(self.weights, self.max_words), self.dtype, self.threads)
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """All that a worker has to know to make rows."""
+class EncodingSpec:
+    """What a worker needs to encode videos."""
 
     encoder: str
     options: EncoderOptions
@@ -61,7 +62,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class VideoTask:
-    """One video to encode: every second of it, or the rows around some moments."""
+    """One video to encode: every second, or the seconds around some moments."""
 
     video: str
     path: Path
@@ -70,7 +71,7 @@ class VideoTask:
 
 @dataclass(frozen=True)
 class EncodedVideo:
-    """What became of a task: rows, or the reason why there are none."""
+    """The result of a task: rows, or the reason why there are none."""
 
     video: str
     rows: Array | None  # (N, F)
@@ -80,10 +81,10 @@ class EncodedVideo:
 
 
 @dataclass(frozen=True)
-class Advance:
-    """How far an extraction is."""
+class ExtractionProgress:
+    """How much of an extraction is done."""
 
-    num_done: int  # videos, finished by this run or an earlier one
+    num_done: int  # videos, encoded by this run or an earlier one
     num_videos: int
     num_frames: int  # decoded by this run
     seconds: float
@@ -91,16 +92,16 @@ class Advance:
 
 @dataclass(frozen=True)
 class ExtractionReport:
-    """What an extraction did, down to the last video that it could not read."""
+    """What an extraction wrote, and every video that it could not use."""
 
     folder: Path
     encoder: str
     text_encoder: str | None
     features: PackedFeatures
     num_frames: int  # decoded by this run
-    num_resumed: int  # videos that an earlier, unfinished run had done
+    num_resumed: int  # videos that an earlier, unfinished run had encoded
     seconds: float
     problems: tuple[Problem, ...] = ()
 
 
-OnAdvance = Callable[[Advance], None]
+OnProgress = Callable[[ExtractionProgress], None]

@@ -1,11 +1,11 @@
-"""The work itself: one thread decodes, the other encodes, and neither waits for the end of a video."""
+"""Encode videos: one thread decodes while the other encodes, across the ends of videos."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Thread
@@ -18,37 +18,41 @@ from torch import Tensor
 from p3iv.encoders.base import VideoEncoder, clip_moments
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
-from p3iv.extraction.request import EncodedVideo, Recipe, VideoTask
+from p3iv.extraction.request import EncodedVideo, EncodingSpec, ExtractionRequest, VideoTask
 from p3iv.features.arrays import as_rows
-from p3iv.features.index import KeptSeconds
 from p3iv.features.pictures import frame_picture, read_picture
 from p3iv.features.store import rows_around
+from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
+from p3iv.parallel import WorkerLost, run
 from p3iv.types import Array
 
-_AHEAD: Final = 8  # clips that are decoded before they are encoded: 20 MB of s3d's
-_PATIENCE_S: Final = 0.1  # after which a thread looks whether it is still wanted
+_MAX_AHEAD: Final = 8  # clips that are decoded before they are encoded: 20 MB for s3d
+_MAX_GROUP: Final = 8  # videos that a worker takes at once, so that it decodes one while it encodes another
+_POLL_S: Final = 0.1  # how often the decoding thread checks whether it should stop
 
 
 @dataclass(frozen=True)
 class _Decoded:
-    """The end of a video in the stream of clips."""
+    """Marks the end of a video in the queue of clips."""
 
     kept: KeptSeconds | None = None
     num_frames: int = 0
     fault: str | None = None
 
 
-_Item = Tensor | _Decoded | BaseException  # a clip (L, 3, S, S), the end of a video, or the end of everything
+_Item = Tensor | _Decoded | BaseException  # a clip (L, 3, S, S), the end of a video, or an error of the decoder
+
+Group = tuple[VideoTask, ...]
 
 
 def encode_videos(tasks: Sequence[VideoTask], encoder: VideoEncoder, dtype: str) -> Iterator[EncodedVideo]:
     """Encode videos one after the other, while the next ones are being decoded.
 
     Clips are encoded one at a time: on a CPU that is as fast as any batch (17 ms per picture against 22 in batches of
-    8), and no row can depend on which others were asked for.
+    8), and no row can depend on the other rows of its batch.
     """
-    items: Queue[_Item] = Queue(maxsize=_AHEAD)
+    items: Queue[_Item] = Queue(maxsize=_MAX_AHEAD)
     stop = Event()
     decoder = Thread(target=_decode_all, args=(tasks, encoder, items, stop), daemon=True)
     decoder.start()
@@ -60,45 +64,87 @@ def encode_videos(tasks: Sequence[VideoTask], encoder: VideoEncoder, dtype: str)
         decoder.join()
 
 
-def encode_group(tasks: Sequence[VideoTask], recipe: Recipe) -> list[EncodedVideo]:
-    """The same for a worker in a process of its own, which builds the encoder once."""
-    return list(encode_videos(tasks, _build(recipe), recipe.dtype))
+def encode_tasks(
+    request: ExtractionRequest, tasks: Sequence[VideoTask], encoder: VideoEncoder
+) -> Iterator[EncodedVideo]:
+    """Encode all tasks, in the order in which they finish."""
+    if not tasks:
+        return iter(())
+    if request.engine == "local" and request.jobs == 1:
+        return encode_videos(tasks, encoder, request.dtype)
+    groups = make_groups(tasks, request.jobs)
+    return encode_groups(groups, request.spec, engine=request.engine, jobs=request.jobs, address=request.address)
+
+
+def make_groups(tasks: Sequence[VideoTask], jobs: int) -> list[Group]:
+    """Make groups small enough that all workers end at about the same time."""
+    size = max(1, min(_MAX_GROUP, len(tasks) // (4 * jobs)))
+    return [tuple(tasks[first : first + size]) for first in range(0, len(tasks), size)]
+
+
+def encode_groups(
+    groups: Sequence[Group], spec: EncodingSpec, *, engine: str, jobs: int, address: str | None = None
+) -> Iterator[EncodedVideo]:
+    """Encode groups of videos. A video that kills its worker is returned with a fault; the others are encoded."""
+    encode = partial(encode_group, spec=spec)
+    todo = list(groups)
+    while todo:
+        lost: list[Group] = []
+        for group, result in run(encode, todo, engine=engine, jobs=jobs, address=address, finish_started=True):
+            if not isinstance(result, WorkerLost):
+                yield from result
+            elif len(group) == 1:
+                fault = f"{group[0].path}: cannot be encoded: {result.reason}"
+                yield EncodedVideo(group[0].video, None, fault=fault)
+            else:
+                lost += [(task,) for task in group]
+        todo = lost
+
+
+def encode_group(tasks: Sequence[VideoTask], spec: EncodingSpec) -> list[EncodedVideo]:
+    """Encode videos in a worker process, which builds the encoder once."""
+    return list(encode_videos(tasks, _build(spec), spec.dtype))
 
 
 def encode_seconds(path: Path, seconds: Sequence[int], encoder: VideoEncoder) -> Array:
-    """The rows of some seconds of a video, in order, (N, F) float32; those past its end repeat its last moment.
+    """The rows of some seconds of a video, in order, (N, F) float32; seconds after the end repeat the last one.
 
     Raises:
         FeatureError: naming the file.
     """
     with VideoReader(path) as reader:
-        clips = list(_clips(reader, [min(second, reader.num_seconds - 1) for second in seconds], encoder))
-    return _rows([encoder.encode(clip[None]) for clip in clips])
+        return _encode_seconds(reader, [min(second, reader.num_seconds - 1) for second in seconds], encoder)
 
 
 def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
-    """The rows that show a moment of a video, (3, F) float32: those that training reads around it.
+    """The rows that show a moment of a video, (3, F) float32: the same that training reads.
 
     Raises:
         FeatureError: naming the file, also for a moment after its end.
     """
     with VideoReader(path) as reader:
-        num_seconds, length_s = reader.num_seconds, float(reader.length_s)
-    if not 0 <= moment_s <= length_s:
-        raise FeatureError(f"{path}: is {length_s:.1f} s long, asked for {moment_s:g} s")
-    return encode_seconds(path, [int(place) for place in rows_around(moment_s, num_seconds)], encoder)
+        if not 0 <= moment_s <= reader.length_s:
+            raise FeatureError(f"{path}: is {float(reader.length_s):.1f} s long, asked for {moment_s:g} s")
+        seconds = [int(second) for second in rows_around(moment_s, reader.num_seconds)]
+        return _encode_seconds(reader, seconds, encoder)
 
 
 def encode_picture(path: Path, encoder: VideoEncoder) -> Array:
-    """The row of a single picture, (1, F) float32, as of a second in which nothing moves."""
+    """The row of a single picture, (1, F) float32, encoded like a second without motion."""
     clip = frame_picture(read_picture(path), encoder.framing).expand(encoder.frames_per_clip, -1, -1, -1)
     return _rows([encoder.encode(clip[None])])
 
 
+def _encode_seconds(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Array:
+    different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
+    rows = _rows([encoder.encode(clip[None]) for clip in _clips(reader, different, encoder)])
+    return rows[np.searchsorted(different, seconds)]
+
+
 @lru_cache(maxsize=1)
-def _build(recipe: Recipe) -> VideoEncoder:
-    torch.set_num_threads(recipe.threads)
-    return build_encoder(recipe.encoder, recipe.options)
+def _build(spec: EncodingSpec) -> VideoEncoder:
+    torch.set_num_threads(spec.threads)
+    return build_encoder(spec.encoder, spec.options)
 
 
 def _collect(task: VideoTask, encoder: VideoEncoder, dtype: np.dtype[np.generic], items: Queue[_Item]) -> EncodedVideo:
@@ -112,7 +158,8 @@ def _collect(task: VideoTask, encoder: VideoEncoder, dtype: np.dtype[np.generic]
     try:
         return EncodedVideo(task.video, as_rows(_rows(rows), dtype), item.kept, item.num_frames)
     except FeatureError as error:
-        return EncodedVideo(task.video, None, num_frames=item.num_frames, fault=f"{task.path}: encoded, {error}")
+        fault = f"{task.path}: the encoder's output {error}"
+        return EncodedVideo(task.video, None, num_frames=item.num_frames, fault=fault)
 
 
 def _rows(parts: Sequence[Tensor]) -> Array:
@@ -126,21 +173,21 @@ def _decode_all(tasks: Sequence[VideoTask], encoder: VideoEncoder, items: Queue[
                 _put(items, item, stop)
             if stop.is_set():
                 return
-    except BaseException as error:  # raised by the encoding thread, which would wait for ever
+    except BaseException as error:  # raised again by the encoding thread, which would otherwise wait for ever
         _put(items, error, stop)
 
 
 def _put(items: Queue[_Item], item: _Item, stop: Event) -> None:
     while not stop.is_set():
         try:
-            items.put(item, timeout=_PATIENCE_S)
+            items.put(item, timeout=_POLL_S)
         except Full:
             continue
         return
 
 
 def _decode(task: VideoTask, encoder: VideoEncoder) -> Iterator[_Item]:
-    """The clips of a video, then how it ended."""
+    """The clips of a video, then its end."""
     reader = VideoReader(task.path)
     try:
         with reader:
@@ -153,12 +200,11 @@ def _decode(task: VideoTask, encoder: VideoEncoder) -> Iterator[_Item]:
 
 
 def wanted_seconds(moments_s: Sequence[float] | None, num_seconds: int) -> list[int]:
-    """The seconds of a video to encode: all, or those that are read around the moments."""
+    """The seconds of a video to encode: all, or those that a planner reads around the moments."""
     if moments_s is None:
         return list(range(num_seconds))
-    ends = (num_seconds - 1 if moment == math.inf else moment for moment in moments_s)
-    places = {int(place) for moment in ends for place in rows_around(moment, num_seconds)}
-    return sorted(places)
+    moments = (num_seconds - 1 if moment == math.inf else moment for moment in moments_s)
+    return sorted({int(second) for moment in moments for second in rows_around(moment, num_seconds)})
 
 
 def _clips(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Iterator[Tensor]:

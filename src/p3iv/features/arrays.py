@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from p3iv.errors import FeatureError
-from p3iv.features.pickles import load_plain, plain_dtype
+from p3iv.features.pickle_arrays import load_plain, plain_dtype
 from p3iv.types import Array, listed
 
 MAX_BYTES: Final = 1 << 30  # of one video, decoded: 145 hours of 512 float32 values per second

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import HEAD_BYTES, all_finite, as_rows, parse_header
-from p3iv.features.index import DTYPES, INDEX_NAME, ROWS_NAME, KeptSeconds, StoreIndex, fingerprint_of, read_index
+from p3iv.features.store_index import DTYPES, INDEX_NAME, ROWS_NAME, KeptSeconds, StoreIndex, fingerprint_of, read_index
 from p3iv.files import atomic_folder
 from p3iv.types import Array, Problem
 

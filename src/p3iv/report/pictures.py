@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from p3iv.data.folder import VIDEO_SUFFIXES
+from p3iv.data.folder import find_videos
 from p3iv.errors import FeatureError
 
 WIDTH = 280  # pixels: twice what the page shows, for sharp screens
@@ -27,10 +27,7 @@ class PictureShelf:
     @cached_property
     def files(self) -> dict[str, Path]:
         """Video id -> file. Ids only ever pick from what lies in videos/, so none can lead out of it."""
-        videos = None if self.folder is None else self.folder / "videos"
-        if videos is None or not videos.is_dir():
-            return {}
-        return {path.stem: path for path in sorted(videos.iterdir()) if path.suffix.lower() in VIDEO_SUFFIXES}
+        return {} if self.folder is None else find_videos(self.folder / "videos")
 
     @property
     def why_empty(self) -> str | None:

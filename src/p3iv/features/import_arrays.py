@@ -11,11 +11,10 @@ from typing import Final
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import has_plain_header, peek_rows, read_rows
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.types import ProblemLog, Video, counted, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, ProblemLog, Video, counted, listed
 
 SUFFIXES: Final = (".npy", ".npz")
-_LEFT: Final = "left without features"
-_MOST_READ: Final = 32  # files that are read whole to know their width and dtype: those without a plain header
+_MAX_READ: Final = 32  # files that are read whole to know their width and dtype: those without a plain header
 
 
 def import_features(
@@ -72,7 +71,7 @@ def copy_store(
             try:
                 writer.add(video.id, store.packed_rows(video.id), store.kept(video.id))
             except FeatureError as error:
-                log.add(video.id, str(error), _LEFT)
+                log.add(video.id, str(error), LEFT_WITHOUT_FEATURES)
             if progress is not None:
                 progress(done, len(videos))
     return writer.packed(tuple(log.problems))
@@ -97,7 +96,7 @@ def _find_files(present: set[str], videos: Sequence[Video], log: ProblemLog) -> 
     for video in videos:
         names = [name for name in candidates(video) if name in present]
         if not names:
-            log.add(video.id, f"no feature file (looked for {listed(candidates(video))})", _LEFT)
+            log.add(video.id, f"no feature file (looked for {listed(candidates(video))})", LEFT_WITHOUT_FEATURES)
             continue
         if len(names) > 1:
             log.add(video.id, f"several feature files: {listed(names)}", f"{names[0]} is used")
@@ -113,7 +112,7 @@ def _layout(folder: Path, names: list[str]) -> tuple[int, str]:
         try:
             has_header = has_plain_header(folder / name)
             num_read += not has_header
-            if not has_header and num_read > _MOST_READ:
+            if not has_header and num_read > _MAX_READ:
                 continue
             width, dtype = peek_rows(folder / name)
         except FeatureError:
@@ -131,7 +130,7 @@ def _add_file(writer: StoreWriter, video: str, path: Path, log: ProblemLog) -> b
         rows = read_rows(path)
         writer.add(video, rows)
     except FeatureError as error:
-        log.add(str(path), str(error).removeprefix(f"{path}: "), _LEFT)
+        log.add(str(path), str(error).removeprefix(f"{path}: "), LEFT_WITHOUT_FEATURES)
         return False
     return rows.dtype.itemsize > writer.dtype.itemsize
 
