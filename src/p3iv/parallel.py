@@ -131,9 +131,12 @@ def _run_on_ray(
     except ImportError as error:
         raise MissingExtraError("ray", "ray", "--engine ray") from error
 
+    def call(item: Item) -> Result:  # Ray takes functions only, not a functools.partial
+        return work(item)
+
     _connect(address, jobs)
     try:
-        remote = ray.remote(num_cpus=1, max_retries=_RAY_RETRIES)(work)
+        remote = ray.remote(num_cpus=1, max_retries=_RAY_RETRIES)(call)
         started: dict[Any, Item] = {}
         while waiting or started:
             num_workers = max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]

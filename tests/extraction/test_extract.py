@@ -320,7 +320,7 @@ class FrameMeans:
 def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:
     rows = encode_seconds(kitchen / "videos" / "v3.mp4", [0, 0, 1], FrameMeans())
     assert rows[0].tolist() == rows[1].tolist()
-    assert len(set(rows.flatten().tolist())) == 4
+    assert rows[0, 0] != rows[0, 1]
 
 
 def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_path: Path) -> None:
