@@ -90,13 +90,13 @@ def data(dataset: Dataset) -> PlanningData:
 @pytest.fixture(scope="session")
 def p3iv_run(make_once: MakeOnce, dataset: Dataset) -> Path:
     """A run of P3IV, evaluated with 60 samples. Tests only read it: copy it to change it."""
-    return make_once("p3iv_run", lambda folder: _train(dataset, folder, quick(model__width=64, optim__epochs=12)))
+    return make_once("p3iv_run", lambda folder: _train(dataset, folder, quick(model__width=64, epochs=12)))
 
 
 @pytest.fixture(scope="session")
 def plus_run(make_once: MakeOnce, dataset: Dataset) -> Path:
     """A run of P3IV+, evaluated with 60 samples. Tests only read it: copy it to change it."""
-    return make_once("plus_run", lambda folder: _train(dataset, folder, quick("p3iv-plus", optim__epochs=6)))
+    return make_once("plus_run", lambda folder: _train(dataset, folder, quick("p3iv-plus", epochs=6)))
 
 
 def _train(dataset: Dataset, folder: Path, config: Config) -> None:

@@ -12,11 +12,11 @@ _SIZES = {
 }
 
 
-def quick(planner: str = "p3iv", **changes: Any) -> Config:
-    """Settings of a small planner that trains for two epochs on the tabletop's own split.
+def quick(planner: str = "p3iv", *, epochs: int = 2, **changes: Any) -> Config:
+    """Settings of a small planner that trains for a few epochs on the tabletop's own split.
 
-    A change is written with two underscores for the dot: `quick("ddn", optim__epochs=3)`.
+    A change is written with two underscores for the dot: `quick("ddn", model__width=16)`.
     """
     preset = "p3iv-plus" if planner == "p3iv-plus" else "tiny"
-    settings = {"planner": planner, "data.split": "release", "optim.epochs": 2, **_SIZES[preset]}
+    settings = {"planner": planner, "data.split": "release", "optim.epochs": epochs, **_SIZES[preset]}
     return override(preset_config(preset), settings | {name.replace("__", "."): v for name, v in changes.items()})

@@ -1,11 +1,10 @@
+"""Training: what a run folder holds, resuming, budgets, and what is refused."""
+
 from __future__ import annotations
 
 import csv
 import itertools
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,31 +14,28 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from p3iv.config import Config, override, preset_config
-from p3iv.data.folder import Dataset, open_dataset
+from p3iv.config import override, preset_config
+from p3iv.data.folder import Dataset
+from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, P3ivError, TrainingError
+from p3iv.metrics.plans import score_plans
+from p3iv.planners.base import Batch
 from p3iv.planners.checkpoint import BEST, LAST, load_planner
-from p3iv.training.loop import EpochReport, TrainRequest, train
+from p3iv.planners.p3iv.learner import P3ivLearner, predict_argmax, predict_viterbi
+from p3iv.planners.p3iv.network import P3IV
+from p3iv.training.loop import EpochReport, TrainRequest, _shape_of, train
+from runs import quick
+from training.children import start, train_until_killed
 
 
-def quick(epochs: int = 3, **changes: Any) -> Config:
-    settings = {"optim.epochs": epochs, "data.split": "release", "model.width": 32, "loss.latents": 3}
-    return override(preset_config("tiny"), settings | {name.replace("__", "."): v for name, v in changes.items()})
-
-
-@pytest.fixture(scope="session")
-def dataset(tabletop: Path) -> Dataset:
-    return open_dataset(tabletop)
-
-
-class Stop(Exception):  # noqa: N818 - not an error: the tests' way to interrupt
+class InterruptError(Exception):
     pass
 
 
 def interrupt_after(epoch: int) -> Any:
     def stop(report: EpochReport) -> None:
         if report.epoch == epoch:
-            raise Stop
+            raise InterruptError
 
     return stop
 
@@ -54,7 +50,7 @@ def without_times(rows: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def test_a_run_leaves_a_folder_that_explains_itself(dataset: Dataset, tmp_path: Path) -> None:
-    result = train(TrainRequest(dataset, tmp_path / "run", quick()))
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(epochs=3)))
     names = {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert {"config.yaml", "environment.json", "metrics.csv", "README.md", str(BEST), str(LAST)} <= names
     rows = read_table(tmp_path / "run")
@@ -70,11 +66,11 @@ def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     dataset: Dataset, tmp_path: Path, stop: int
 ) -> None:
     whole, halves = tmp_path / "whole", tmp_path / "halves"
-    train(TrainRequest(dataset, whole, quick(4)))
-    with pytest.raises(Stop):
-        train(TrainRequest(dataset, halves, quick(4), on_epoch=interrupt_after(stop)))
-    torch.manual_seed(123)  # whatever the process did in between
-    train(TrainRequest(dataset, halves, quick(4), resume=True))
+    train(TrainRequest(dataset, whole, quick(epochs=4)))
+    with pytest.raises(InterruptError):
+        train(TrainRequest(dataset, halves, quick(epochs=4), on_epoch=interrupt_after(stop)))
+    torch.manual_seed(123)  # the process may have drawn other numbers in between
+    train(TrainRequest(dataset, halves, quick(epochs=4), resume=True))
     for name in (LAST, BEST):
         first, second = load_file(whole / name), load_file(halves / name)
         assert first.keys() == second.keys()
@@ -82,35 +78,33 @@ def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     assert without_times(read_table(whole)) == without_times(read_table(halves))
 
 
-def test_killed_at_any_moment_a_run_resumes(tabletop: Path, tmp_path: Path) -> None:
-    """SIGKILL at odd times, many times over; the end is that of a run that was left alone."""
-    arguments = ["train", str(tabletop), "--preset", "tiny", "--split", "release"]
-    for setting in ("optim.epochs=4", "model.width=32", "loss.latents=3"):
-        arguments += ["--set", setting]
-    command = [sys.executable, "-m", "p3iv", *arguments]
-    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
-    for delay in (2.2, 2.6, 3.1):
-        process = subprocess.Popen([*command, "--out", str(tmp_path / "killed"), "--resume"], stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run([*command, "--out", str(tmp_path / "killed"), "--resume"], check=True, capture_output=True)
-    first, second = load_file(tmp_path / "whole" / LAST), load_file(tmp_path / "killed" / LAST)
+def test_killed_at_any_moment_a_run_resumes(dataset: Dataset, tabletop: Path, tmp_path: Path) -> None:
+    """Killed in a step and around each write of an epoch, again and again, a run ends as one that was left alone."""
+    whole, killed, config = tmp_path / "whole", tmp_path / "killed", quick(epochs=6)
+    train(TrainRequest(dataset, whole, config))
+    for moment in ({"flush": 1}, {"step": 3}, *({"flush": number} for number in range(2, 11))):
+        process = start(train_until_killed, tabletop, killed, config, **moment)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, moment
+    assert 1 <= len(read_table(killed)) < 6
+    train(TrainRequest(dataset, killed, config, resume=True))
+    first, second = load_file(whole / LAST), load_file(killed / LAST)
     assert all(torch.equal(first[key], second[key]) for key in first)
+    assert without_times(read_table(whole)) == without_times(read_table(killed))
 
 
 def test_switching_a_term_off_leaves_it_out(dataset: Dataset, tmp_path: Path) -> None:
-    off = {"loss__adversarial": 0.0, "loss__diversity": 0.0}
-    train(TrainRequest(dataset, tmp_path / "run", quick(1, **off)))
+    off: dict[str, Any] = {"loss__adversarial": 0.0, "loss__diversity": 0.0}
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1, **off)))
     row = read_table(tmp_path / "run")[0]
     assert {"action", "language"} <= set(row)
     assert not {"adversarial", "diversity", "critic"} & set(row)
 
 
 def test_the_deterministic_planner_and_strong_supervision_train(dataset: Dataset, tmp_path: Path) -> None:
-    silent = {"model__noise_width": 0, "loss__adversarial": 0.0, "loss__diversity": 0.0}
-    train(TrainRequest(dataset, tmp_path / "silent", quick(2, **silent)))
-    train(TrainRequest(dataset, tmp_path / "strong", quick(2, loss__supervision="visual")))
+    silent: dict[str, Any] = {"model__noise_width": 0, "loss__adversarial": 0.0, "loss__diversity": 0.0}
+    train(TrainRequest(dataset, tmp_path / "silent", quick(epochs=2, **silent)))
+    train(TrainRequest(dataset, tmp_path / "strong", quick(epochs=2, loss__supervision="visual")))
     first, last = (read_table(tmp_path / "strong")[i] for i in (0, -1))
     assert float(last["language"]) < float(first["language"])
 
@@ -118,18 +112,20 @@ def test_the_deterministic_planner_and_strong_supervision_train(dataset: Dataset
 def test_a_loss_that_stops_being_finite_stops_the_run_and_keeps_the_last_state(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     before = (tmp_path / "run" / LAST).read_bytes()
-    wild = quick(2, optim__learning_rate=1e30)
+    wild = quick(epochs=2, optim__learning_rate=1e30)
     with pytest.raises(TrainingError, match=r"Epoch 2: in step 2, total, .* finite.*after epoch 1 is kept"):
         train(TrainRequest(dataset, tmp_path / "run", wild, resume=True))
     assert (tmp_path / "run" / LAST).read_bytes() == before
-    train(TrainRequest(dataset, tmp_path / "run", quick(2, optim__learning_rate=1e-4), resume=True))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=2, optim__learning_rate=1e-4), resume=True))
 
 
 @pytest.mark.parametrize("rate", [1e20, 1e38])
-def test_what_the_last_update_of_an_epoch_breaks_is_not_saved(dataset: Dataset, tmp_path: Path, rate: float) -> None:
-    one_step = quick(1, optim__batch_size=100_000, optim__learning_rate=rate)
+def test_parameters_that_the_last_update_of_an_epoch_made_infinite_are_not_saved(
+    dataset: Dataset, tmp_path: Path, rate: float
+) -> None:
+    one_step = quick(epochs=1, optim__batch_size=100_000, optim__learning_rate=rate)
     with pytest.raises(TrainingError, match="Nothing was saved yet"):
         train(TrainRequest(dataset, tmp_path / "run", one_step))
     assert not (tmp_path / "run" / BEST).exists()
@@ -137,22 +133,22 @@ def test_what_the_last_update_of_an_epoch_breaks_is_not_saved(dataset: Dataset, 
 
 
 def test_a_run_is_not_overwritten_unless_asked(dataset: Dataset, tmp_path: Path) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     with pytest.raises(TrainingError, match="--resume"):
-        train(TrainRequest(dataset, tmp_path / "run", quick(1)))
-    train(TrainRequest(dataset, tmp_path / "run", quick(1, model__width=16), overwrite=True))
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "love.txt").touch()
+        train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1, model__width=16), overwrite=True))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").touch()
     for resume, overwrite in ((False, True), (True, False), (False, False)):
         with pytest.raises(TrainingError, match="it is no run"):
-            train(TrainRequest(dataset, tmp_path / "letters", quick(1), resume=resume, overwrite=overwrite))
-    assert (tmp_path / "letters" / "love.txt").exists()
+            train(TrainRequest(dataset, tmp_path / "notes", quick(epochs=1), resume=resume, overwrite=overwrite))
+    assert (tmp_path / "notes" / "mine.txt").exists()
 
 
-def test_an_old_run_is_replaced_only_once_the_new_one_is_possible(dataset: Dataset, tmp_path: Path) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+def test_an_old_run_is_kept_when_the_new_one_cannot_start(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     before = (tmp_path / "run" / LAST).read_bytes()
-    for impossible in (quick(1, optim__precision="mixed"), quick(1, data__horizon=40)):
+    for impossible in (quick(epochs=1, optim__precision="mixed"), quick(epochs=1, data__horizon=40)):
         with pytest.raises(P3ivError):
             train(TrainRequest(dataset, tmp_path / "run", impossible, overwrite=True, device="cpu"))
     assert (tmp_path / "run" / LAST).read_bytes() == before
@@ -167,46 +163,47 @@ def test_an_old_run_is_replaced_only_once_the_new_one_is_possible(dataset: Datas
         ({"optim__batch_size": 7}, "batch_size=32, not 7"),
     ],
 )
-def test_a_checkpoint_that_does_not_fit_is_refused_saying_which(
+def test_a_checkpoint_with_other_settings_is_refused_and_the_setting_is_named(
     dataset: Dataset, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     with pytest.raises(CheckpointError, match=message):
-        train(TrainRequest(dataset, tmp_path / "run", quick(2, **change), resume=True))
+        train(TrainRequest(dataset, tmp_path / "run", quick(epochs=2, **change), resume=True))
 
 
-def test_other_features_or_another_vocabulary_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+def test_another_vocabulary_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     actions = dataset.vocabulary.actions
     other = replace(dataset.vocabulary, actions=(*actions[:-1], replace(actions[-1], name="dance")))
     videos = tuple(v for v in dataset.videos if actions[-1].name not in {s.action for s in v.steps})
+    changed = replace(dataset, vocabulary=other, videos=videos)
     with pytest.raises(CheckpointError, match="another vocabulary"):
-        train(TrainRequest(replace(dataset, vocabulary=other, videos=videos), tmp_path / "run", quick(2), resume=True))
+        train(TrainRequest(changed, tmp_path / "run", quick(epochs=2), resume=True))
 
 
-def test_another_split_embeddings_or_features_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+def test_another_split_or_other_embeddings_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     assert dataset.split is not None
     assert dataset.language is not None
     swapped = replace(dataset, split=replace(dataset.split, train=dataset.split.test, test=dataset.split.train))
     for other in (swapped, replace(dataset, language=dataset.language * 2)):
         with pytest.raises(CheckpointError, match="another split"):
-            train(TrainRequest(other, tmp_path / "run", quick(2), resume=True))
+            train(TrainRequest(other, tmp_path / "run", quick(epochs=2), resume=True))
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_starts_anew_and_says_so(
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_at_epoch_1_and_says_so(
     dataset: Dataset, tmp_path: Path
 ) -> None:
     notes: list[str] = []
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").touch()
-    train(TrainRequest(dataset, tmp_path / "run", quick(1), resume=True, on_note=notes.append))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1), resume=True, on_note=notes.append))
     assert any("no checkpoint yet" in note for note in notes)
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damage: bytes | None) -> None:
-    train(TrainRequest(dataset, tmp_path / "run", quick(1)))
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     path = tmp_path / "run" / BEST
     path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
     with pytest.raises(CheckpointError, match="not a checkpoint"):
@@ -214,11 +211,7 @@ def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damag
 
 
 def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path: Path) -> None:
-    from p3iv.data.tensors import load_planning_data
-    from p3iv.metrics.plans import score_plans
-    from p3iv.planners.p3iv.learner import predict_viterbi
-
-    result = train(TrainRequest(dataset, tmp_path / "run", quick(2)))
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(epochs=2)))
     trained = load_planner(tmp_path / "run" / BEST)
     planner, header = trained.planner, trained.header
     data = load_planning_data(dataset, header.config.data)
@@ -228,7 +221,7 @@ def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path
 
 
 def test_the_cpu_budget_ends_a_run(dataset: Dataset, tmp_path: Path) -> None:
-    result = train(TrainRequest(dataset, tmp_path / "run", quick(50, optim__max_cpu_s=0.001)))
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(epochs=50, optim__max_cpu_s=0.001)))
     assert result.epochs == 1
 
 
@@ -236,40 +229,33 @@ def test_an_epoch_that_would_pass_the_cpu_budget_is_not_begun(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "process_time", itertools.count(step=10.0).__next__)  # an epoch takes ten seconds
-    result = train(TrainRequest(dataset, tmp_path / "run", quick(50, optim__max_cpu_s=45.0)))
+    result = train(TrainRequest(dataset, tmp_path / "run", quick(epochs=50, optim__max_cpu_s=45.0)))
     assert (result.epochs, result.cpu_s) == (4, 40.0)
 
 
 def test_a_run_ends_when_validation_has_not_improved_for_long(dataset: Dataset, tmp_path: Path) -> None:
     reports: list[EpochReport] = []
-    config = quick(50, optim__patience=2, optim__learning_rate=1e-9)  # nothing changes: the first epoch stays the best
+    config = quick(epochs=50, optim__patience=2, optim__learning_rate=1e-9)  # the first epoch remains the best
     result = train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=reports.append))
     assert result.epochs == result.best_epoch + 2 < 50
     assert [report.is_best for report in reports[-3:]] == [True, False, False]
 
 
 def test_seeds_share_the_test_windows(dataset: Dataset) -> None:
-    from p3iv.data.tensors import load_planning_data
 
     first, second = (load_planning_data(dataset, replace(quick(), seed=seed).data) for seed in (0, 1))
     assert first.test.windows == second.test.windows
 
 
-def test_contradictions_are_refused() -> None:
+def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="p3iv-deterministic"):
         override(preset_config("p3iv"), {"model.noise_width": 0})
 
 
 @pytest.mark.slow
 def test_the_planner_can_learn_64_windows_by_heart(dataset: Dataset) -> None:
-    from p3iv.data.tensors import load_planning_data
-    from p3iv.planners.base import Batch
-    from p3iv.planners.p3iv.learner import P3ivLearner, predict_argmax
-    from p3iv.training.loop import _shape_of
-
     config = override(preset_config("p3iv"), {"data.split": "release"})
     data = load_planning_data(dataset, config.data)
-    from p3iv.planners.p3iv.network import P3IV
 
     torch.manual_seed(0)
     planner = P3IV(_shape_of(data, config), config.model)

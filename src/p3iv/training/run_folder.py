@@ -15,7 +15,7 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData
 from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
-from p3iv.files import write_text
+from p3iv.files import is_leftover, write_text
 from p3iv.planners.checkpoint import Header
 from p3iv.planners.registry import kind_of
 
@@ -110,7 +110,7 @@ def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
         raise TrainingError("--resume goes on with a run and --overwrite replaces it: pass one of the two.")
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run} is a file; name a folder.")
-    if not run.is_dir() or not any(run.iterdir()):
+    if not run.is_dir() or all(is_leftover(path) for path in run.iterdir()):
         return
     if not (run / "config.yaml").exists():
         raise TrainingError(f"{run} is not empty and has no config.yaml, so it is no run. Pass another --out.")

@@ -1,0 +1,93 @@
+"""Training in child processes: one that kills itself, or several that share the work as torchrun starts them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from p3iv.config import Config
+from p3iv.data.folder import open_dataset
+from p3iv.training.loop import StepReport, TrainRequest, train
+
+_processes = multiprocessing.get_context("forkserver")
+# Imported once for all children; torch imports its compiler when the first optimizer is made.
+_processes.set_forkserver_preload(["__main__", "p3iv.training.loop", "torch._dynamo"])
+
+
+def start(target: Callable[..., None], *args: Any, **settings: Any) -> BaseProcess:
+    """Start a function of this module as a child process."""
+    process = _processes.Process(target=target, args=args, kwargs=settings)
+    process.start()
+    return process
+
+
+def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 0, flush: int = 0) -> None:
+    """Resume a run and kill this process in the given step, or when it flushes to the disk for the given time.
+
+    A file is flushed before it is moved into place, and its folder after that: odd numbers kill before the move, even
+    numbers after it.
+    """
+    steps, flushes, fsync = 0, 0, os.fsync
+
+    def count_step(_: StepReport) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def count_flush(handle: int) -> None:
+        nonlocal flushes
+        flushes += 1
+        if flushes == flush:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(handle)
+
+    with patch.object(os, "fsync", count_flush):
+        train(TrainRequest(open_dataset(dataset), run, config, resume=True, on_step=count_step))
+
+
+def train_in_two_processes(dataset: Path, run: Path, config: Config) -> list[list[dict[str, float]]]:
+    """The loss terms of every step in each of two processes."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    files = [run.with_name(f"{run.name}-{rank}.json") for rank in range(2)]
+    children = [
+        start(_train_in_world, dataset, run, config, world | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, file)
+        for rank, file in enumerate(files)
+    ]
+    for child in children:
+        child.join(120)
+        if child.exitcode != 0:
+            for other in children:
+                other.kill()
+            raise RuntimeError(f"A process ended with exit code {child.exitcode}; its error is above.")
+    return [json.loads(file.read_text()) for file in files]
+
+
+def train_and_note(dataset: Path, run: Path, config: Config) -> list[dict[str, float]]:
+    """Train and return the loss terms of every step, and whether it was the last of its epoch."""
+    steps: list[dict[str, float]] = []
+
+    def note(report: StepReport) -> None:
+        terms = {name: value.item() for name, value in report.terms.items()}
+        steps.append(terms | {"last": report.step == report.num_steps})
+
+    train(TrainRequest(open_dataset(dataset), run, config, on_step=note))
+    return steps
+
+
+def _train_in_world(dataset: Path, run: Path, config: Config, world: Mapping[str, str], result: Path) -> None:
+    torch.set_num_threads(1)
+    os.environ.update(world)
+    result.write_text(json.dumps(train_and_note(dataset, run, config)))
