@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE_FILE = re.compile(r"`((?:[\w*]+/)*[\w*]+\.(?:py|toml)|(?:src|tests|docs|tools)/[\w/*.]+)`")
 
 
 def test_generated_parts_are_up_to_date() -> None:
@@ -33,6 +34,16 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         target = (page.parent / path) if path else page
         assert target.exists(), f"{link} does not exist"
         assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_of_the_code_that_a_page_names_exist(page: Path) -> None:
+    names = re.findall(
+        r"`((?:[\w*]+/)*[\w*]+\.(?:py|toml)|(?:src|tests|docs|tools)/[\w/*.]+)`", page.read_text("utf-8")
+    )
+    places = (ROOT, ROOT / "src" / "p3iv")
+    missing = [name for name in names if not any(any(place.glob(name.rstrip("/"))) for place in places)]
+    assert [name for name in missing if "NEW" not in name] == []
 
 
 def headings(page: Path) -> set[str]:
