@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from p3iv.tabletop.acting import EMPTY, Act, Kind, Shot, along, arched, errand, ramp, turned
 from p3iv.tabletop.art.brush import Point
-from p3iv.tabletop.stage import Grains, Layer, Overlay, Stream
+from p3iv.tabletop.stage import Grains, Layer, Overlay, Stream, Things
 from p3iv.tabletop.tasks import Facts
 from p3iv.tabletop.things import PROP_LIPS, THINGS
 
@@ -15,21 +15,24 @@ _TILT = -66.0  # degrees; vessels pour to the left
 
 
 def _place(act: Act, u: float) -> Shot:
-    name = act.gesture.target
-    place = act.place(name)
-    seat = (place.x, place.y)
-    way = along(u, (0.0, act.outside(seat)), (0.58, seat), (0.7, seat), (1.0, act.outside(seat)))
-    item, hand = act.held(arched(u, 0.0, 0.58, way), has=act.after[name], scale=place.scale)
+    item, hand = _reach(act, u, act.after, stay=(0.58, 0.7), carry=(0.0, 0.58))
     return Shot(arrived=float(u >= 0.6), overlays=(item, hand) if u < 0.6 else (hand,))
 
 
 def _remove(act: Act, u: float) -> Shot:
+    item, hand = _reach(act, u, act.before, stay=(0.32, 0.42), carry=(0.42, 1.0))
+    return Shot(arrived=float(u >= 0.4), overlays=(item, hand) if u >= 0.4 else (hand,))
+
+
+def _reach(
+    act: Act, u: float, table: Things, *, stay: tuple[float, float], carry: tuple[float, float]
+) -> tuple[Layer, Layer]:
+    """A hand that reaches the target's place from outside, and the target in it; two pairs of phases."""
     name = act.gesture.target
     place = act.place(name)
     seat = (place.x, place.y)
-    way = along(u, (0.0, act.outside(seat)), (0.32, seat), (0.42, seat), (1.0, act.outside(seat)))
-    item, hand = act.held(arched(u, 0.42, 1.0, way), has=act.before[name], scale=place.scale)
-    return Shot(arrived=float(u >= 0.4), overlays=(item, hand) if u >= 0.4 else (hand,))
+    way = along(u, (0.0, act.outside(seat)), (stay[0], seat), (stay[1], seat), (1.0, act.outside(seat)))
+    return act.held(arched(u, *carry, way), has=table[name], scale=place.scale)
 
 
 def _carry(act: Act, u: float) -> Shot:
