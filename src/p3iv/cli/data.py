@@ -21,15 +21,16 @@ from p3iv.cli.console import (
 from p3iv.cli.options import (
     AsJson,
     DatasetDir,
-    Dtype,
     NewDatasetDir,
     Overwrite,
     Protocol,
     Split,
     SplitSeed,
     Window,
+    choice,
     parse_numbers,
 )
+from p3iv.features.store_index import DTYPES
 from p3iv.types import SIDES, counted
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def make_tabletop_command(
         bool, typer.Option("--skip-rendering", help="Write everything except the .mp4 files.")
     ] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, help="Number of processes that render.")
+        int,
+        typer.Option(
+            "--jobs", metavar="N", min=1, show_default="all processors", help="Number of processes that render."
+        ),
     ] = os.cpu_count() or 1,
     sheet: Annotated[
         Path | None,
@@ -146,7 +150,7 @@ def import_command(
         bool, typer.Option("--simulated", help="The features are simulated; every printed result will say so.")
     ] = False,
     dtype: Annotated[
-        Dtype | None, typer.Option("--dtype", help="Type of the stored features; default: that of the source.")
+        str | None, choice("--dtype", DTYPES, help="Type of the stored features; default: that of the source.")
     ] = None,
     keep_tasks_apart: Annotated[
         bool,
@@ -258,7 +262,9 @@ def stats_command(
     protocol: Protocol = 1,
     split: Split = "video",
     split_seed: SplitSeed = 0,
-    horizons: Annotated[str, typer.Option("--horizons", help="Horizons to count, separated by commas.")] = "3,4,5,6",
+    horizons: Annotated[
+        str, typer.Option("--horizons", metavar="N,...", help="Horizons to count, separated by commas.")
+    ] = "3,4,5,6",
     as_json: AsJson = False,
 ) -> None:
     """Count videos, actions and windows.

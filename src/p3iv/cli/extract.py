@@ -12,13 +12,13 @@ from p3iv.cli.options import (
     Address,
     AsJson,
     DatasetDir,
-    Dtype,
     Engine,
     Overwrite,
     Protocol,
     Split,
     SplitSeed,
     Threads,
+    choice,
 )
 from p3iv.encoders.registry import (
     DEFAULT_ENCODER,
@@ -27,6 +27,7 @@ from p3iv.encoders.registry import (
     VIDEO_ENCODERS,
     WEIGHTS_HELP,
 )
+from p3iv.features.store_index import DTYPES
 
 if TYPE_CHECKING:
     from p3iv.extraction.align import AlignmentReport
@@ -70,11 +71,15 @@ def extract_command(
     only_needed: Annotated[
         bool, typer.Option("--only-needed", help="Encode only the seconds around the start and end of each step.")
     ] = False,
-    dtype: Annotated[Dtype, typer.Option("--dtype", help="Type of the stored features.")] = "float16",
+    dtype: Annotated[str, choice("--dtype", DTYPES, help="Type of the stored features.")] = "float16",
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", metavar="N", min=1, help="Number of processes; each also uses one thread to decode video."
+            "--jobs",
+            metavar="N",
+            min=1,
+            show_default="half of the processors",
+            help="Number of processes; each also uses one thread to decode video.",
         ),
     ] = max(1, (os.cpu_count() or 1) // 2),
     engine: Engine = "local",

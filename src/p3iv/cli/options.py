@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
+from p3iv.catalogue import SAMPLING_MODES
+from p3iv.config import SPLIT_KINDS, WINDOW_KINDS
 from p3iv.errors import ConfigError
+from p3iv.parallel import ENGINES
 
-WindowKind = Literal["inclusive", "after-start"]
-ModeName = Literal["argmax", "categorical", "chain"]
-EngineName = Literal["local", "ray"]
-Dtype = Literal["float16", "float32"]
+
+def choice(option: str, names: Collection[str], *, help: str) -> Any:
+    """An option that takes one of these names."""
+
+    def check(text: str) -> str:
+        if text not in names:
+            raise typer.BadParameter(f"{text} is not one of {', '.join(names)}.")
+        return text
+
+    return typer.Option(option, parser=check, metavar="|".join(names), help=help)
+
 
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder.")]
 NewDatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder to write.")]
@@ -22,9 +33,10 @@ MovedDataset = Annotated[
 ]
 
 Window = Annotated[
-    WindowKind,
-    typer.Option(
+    str,
+    choice(
         "--window",
+        WINDOW_KINDS,
         help="What the start observation shows: the first action of the plan (inclusive), "
         "or the action before it (after-start).",
     ),
@@ -39,6 +51,7 @@ Split = Annotated[
     str,
     typer.Option(
         "--split",
+        metavar="KIND",
         help="How to divide the data: video (whole videos, at random), release (the dataset's own split), "
         "window (windows at random; videos are shared between the sides), or a JSON file of video ids.",
     ),
@@ -47,11 +60,11 @@ SplitSeed = Annotated[int, typer.Option("--split-seed", metavar="N", min=0, help
 
 Samples = Annotated[int, typer.Option("--samples", metavar="N", help="K, the number of plans to sample per window.")]
 Mode = Annotated[
-    ModeName,
-    typer.Option(
+    str,
+    choice(
         "--mode",
-        help="How plans are sampled: the most likely actions under each latent (argmax), "
-        "one random action per position (categorical), or whole plans from the chain (chain).",
+        SAMPLING_MODES,
+        help=f"How plans are sampled. {' '.join(f'{mode.name}: {mode.about}.' for mode in SAMPLING_MODES.values())}",
     ),
 ]
 Ensemble = Annotated[
@@ -64,8 +77,8 @@ Settings = Annotated[
 ]
 
 Engine = Annotated[
-    EngineName,
-    typer.Option("--engine", help="local: processes on this machine. ray: a cluster that sees the same folders."),
+    str,
+    choice("--engine", ENGINES, help="local: processes on this machine. ray: a cluster that sees the same folders."),
 ]
 Address = Annotated[
     str | None,
@@ -92,6 +105,4 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def resolve_split(text: str) -> str:
     """A kind of split, or the absolute path of a split file: later commands may run in another folder."""
-    from p3iv.config import SPLIT_KINDS  # imports YAML
-
     return text if text in SPLIT_KINDS else str(Path(text).resolve())
