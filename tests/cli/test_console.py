@@ -39,7 +39,7 @@ def test_lists_are_separated_by_commas() -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "x", "1,x", "-1", "1.5"])
 def test_other_words_are_not_numbers(text: str) -> None:
-    with pytest.raises(ConfigError, match="--seeds .* whole numbers separated by commas"):
+    with pytest.raises(ConfigError, match=r"--seeds .* whole numbers separated by commas"):
         parse_numbers("--seeds", text)
 
 
