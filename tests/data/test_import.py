@@ -79,7 +79,7 @@ def test_a_folder_is_not_overwritten_unless_asked(source: Path) -> None:
 
 
 def test_options_that_do_not_fit_say_so(source: Path) -> None:
-    with pytest.raises(ConfigError, match="for CrossTask"):
+    with pytest.raises(ConfigError, match="--keep-tasks-apart is for crosstask, not for folder"):
         import_dataset(replace(request(source), keep_tasks_apart=True))
     (source / "language.npz").unlink()
     with pytest.raises(SourceError, match="--language FILE"):

@@ -54,7 +54,7 @@ def test_an_id_with_two_labels_keeps_the_first(coin_file: Path) -> None:
     (problem,) = annotations.problems
     assert problem.where == "COIN.json: video c, annotation 1"
     assert problem.what.startswith("step '352' is 'mark' here and 'measure and mark' before")
-    assert problem.done == "the first text stands"
+    assert problem.done == "the first text is used"
     assert annotations.videos[2].steps[0].action == "measure and mark"
 
 
@@ -116,7 +116,7 @@ def test_the_first_of_two_equal_keys_stands(coin_file: Path) -> None:
     coin_file.write_text(text[:-2] + ', "b": {"class": "X", "annotation": []}}}', encoding="utf-8")
     annotations = read_coin(coin_file)
     (problem,) = annotations.problems
-    assert (problem.where, problem.done) == ("COIN.json: video b", "video left out, the first one stands")
+    assert (problem.where, problem.done) == ("COIN.json: video b", "video left out, the first one is used")
     assert annotations.videos[1].task == "MakePaperPlane"
 
 

@@ -93,7 +93,7 @@ def test_a_step_with_two_texts_keeps_the_first(tmp_path: Path) -> None:
     rows = ("v,t,a,0,1,", "v,t,a,1,2,one", "v,t,a,2,3,two", "v,t,a,3,4,two")
     annotations = read_steps(tmp_path, f"{HEADER},text", *rows)
     (problem,) = annotations.problems
-    assert (problem.where, problem.done) == ("steps.csv:4", "the first text stands")
+    assert (problem.where, problem.done) == ("steps.csv:4", "the first text is used")
     assert annotations.vocabulary.actions == (Action("a", "one"),)
 
 
@@ -109,7 +109,7 @@ def test_a_column_without_a_name_is_listed(tmp_path: Path) -> None:
         ("", "no column video, task, step, start_s, end_s in its header"),
         ("v,t,a,0,1\n", "no column video"),
         ("video,task,step,start_s\n", "no column end_s in its header"),
-        (f"{HEADER},note,note\n", "column 'note' stands twice"),
+        (f"{HEADER},note,note\n", "column 'note' is twice"),
         (f"{HEADER}\n", "no usable video"),
     ],
 )

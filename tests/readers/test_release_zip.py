@@ -90,6 +90,7 @@ def test_odd_member_names_do_no_harm(crosstask_zip: Path) -> None:
             "crosstask_release/annotations/../23521_up.csv",
             "__MACOSX/._x.csv",
             "a//b.csv",
+            "//x.csv",
         ):
             archive.writestr(name, "1,0,1\n")
         archive.writestr("crosstask_release/annotations/23521_\x1b[31m.csv", "1,0,1\n")
@@ -122,7 +123,7 @@ def test_pipes_and_large_files_are_never_read(tmp_path: Path) -> None:
         FolderFiles(tmp_path).read("pipe.csv")
     (tmp_path / "large.csv").write_bytes(b"12345")
     with pytest.raises(UnusableError, match="larger than the 4 bytes"):
-        read_text(tmp_path / "large.csv", most_bytes=4)
+        read_text(tmp_path / "large.csv", max_bytes=4)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")

@@ -31,6 +31,7 @@ from p3iv.cli.options import (
     parse_numbers,
 )
 from p3iv.features.store_index import DTYPES
+from p3iv.readers.registry import READERS, SOURCE_HELP
 from p3iv.types import SIDES, counted
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ app = typer.Typer(
 )
 make_app = typer.Typer(help="Make a dataset that needs no download.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(make_app, name="make")
-
-ReleaseKind = Literal["crosstask", "coin", "niv", "folder"]
 
 
 @make_app.command("tabletop", epilog="Example: p3iv data make tabletop demo/tabletop --videos 160 --seed 0")
@@ -101,13 +100,12 @@ def make_tabletop_command(
     epilog="Example: p3iv data import crosstask crosstask_release.zip data/crosstask --language step_embeddings.npz",
 )
 def import_command(
-    kind: Annotated[ReleaseKind, typer.Argument(metavar="KIND", help="crosstask, coin, niv or folder (your own).")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(READERS)} (folder: your own).")],
     source: Annotated[
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="crosstask: the release folder or its zip. coin: the JSON file. niv: the folder of csv files. "
-            "folder: a folder with steps.csv (columns video,task,step,start_s,end_s[,text]).",
+            help=SOURCE_HELP,
         ),
     ],
     folder: NewDatasetDir,

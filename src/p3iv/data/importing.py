@@ -20,15 +20,13 @@ from p3iv.data.folder import (
 )
 from p3iv.data.truth import TRUTH_FILE, TruthReader
 from p3iv.data.windows import check_no_leak, restrict_split
-from p3iv.errors import ConfigError, SourceError, SplitError
+from p3iv.errors import SourceError, SplitError
 from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures
 from p3iv.files import atomic_file, atomic_folder
-from p3iv.readers.coin import read_coin
-from p3iv.readers.crosstask import read_crosstask
-from p3iv.readers.folder import read_folder, read_split, read_video_column, write_split
-from p3iv.readers.niv import read_niv
+from p3iv.readers.folder import read_split, read_video_column, write_split
+from p3iv.readers.registry import read_annotations
 from p3iv.readers.steps_csv import write_steps
 from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, list_problems, listed
 
@@ -256,19 +254,11 @@ def _whole_videos(source: Path, videos: Sequence[Video]) -> set[str]:
     return set() if None in rows else {video.id for video in videos if rows[video.id] == len(video.steps)}
 
 
-READERS: dict[str, Callable[[Path], Annotations]] = {
-    "crosstask": read_crosstask,
-    "coin": read_coin,
-    "niv": read_niv,
-    "folder": read_folder,
-}
-
-
 def import_dataset(request: ImportRequest, *, progress: Progress | None = None) -> ImportReport:
     """Write the dataset folder, or nothing; `strict` refuses with the list of problems where there are any."""
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
-    annotations = _read(request)
+    annotations = read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
     with atomic_folder(request.destination.resolve()) as folder:  # a link keeps leading where it leads
         return _build(request, annotations, folder, progress)
 
@@ -302,16 +292,6 @@ def _report(
         problems=tuple(problems),
         notes=packed.notes if packed else (),
     )
-
-
-def _read(request: ImportRequest) -> Annotations:
-    if request.keep_tasks_apart:
-        if request.kind != "crosstask":
-            raise ConfigError(
-                f"--keep-tasks-apart is for CrossTask, not for {request.kind}: its steps have names of their own."
-            )
-        return read_crosstask(request.source, keep_tasks_apart=True)
-    return READERS[request.kind](request.source)
 
 
 def _strict_message(problems: Sequence[Problem]) -> str:

@@ -1,1 +1,1 @@
-"""Annotations of every release and tool, read into `Video`s."""
+"""Readers of annotations: one module per release or tool, each returning `Annotations`."""

@@ -33,7 +33,7 @@ ENDS_IN_ID = re.compile(r".* \[\d+\]", re.ASCII)
 
 @dataclass
 class _Sides:
-    """The release's own split, as far as it names a side that we know."""
+    """Collects the release's own split; videos with an unknown subset are logged."""
 
     log: ProblemLog
     videos: dict[Side, list[str]] = field(default_factory=lambda: {side: [] for side in SIDES})
@@ -86,7 +86,7 @@ def _read_database(path: Path) -> JsonObject:
 
 def _usable_entries(file: str, database: JsonObject, log: ProblemLog) -> Iterator[tuple[str, _Entry]]:
     for video in database.repeated:
-        log.add(f"{file}: video {place(video)}", "listed again, expected once", f"{LEFT_OUT}, the first one stands")
+        log.add(f"{file}: video {place(video)}", "listed again, expected once", f"{LEFT_OUT}, the first one is used")
     for video, value in database.items():
         where = f"{file}: video {place(video)}"
         try:
@@ -116,7 +116,7 @@ def _aliases(video: str, task: str, recipe_type: object) -> tuple[str, ...]:
 
 
 def _parse_step(labels: FirstTexts, where: str, row: object) -> Step:
-    """One annotation; the step goes by its id until all labels are known."""
+    """Parse one annotation; the step is named by its id until all labels are known."""
     if not isinstance(row, JsonObject):
         raise UnusableError(f"got {shown(row)}, expected an object of id, label, segment")
     segment = row.get("segment")
@@ -129,7 +129,7 @@ def _parse_step(labels: FirstTexts, where: str, row: object) -> Step:
 
 
 def _make_actions(label_of: dict[str, str]) -> dict[str, Action]:
-    """By id, in numeric order; a label that several ids share is told apart by its id, as is one that looks so."""
+    """Actions by id, in numeric order; labels shared by several ids, or ending like one, get their id appended."""
     num_ids = Counter(label_of.values())
     shared = {label for label in num_ids if num_ids[label] > 1 or ENDS_IN_ID.fullmatch(label)}
     return {

@@ -43,7 +43,7 @@ def read_crosstask(source: Path, *, keep_tasks_apart: bool = False) -> Annotatio
 
     Args:
         source: `crosstask_release.zip`, the folder in it, or a folder that contains that folder.
-        keep_tasks_apart: Whether "pour water" of two tasks is two actions (133 in all) and not one (105).
+        keep_tasks_apart: Whether "pour water" in two tasks is two actions (133 in all) or one (105).
     """
     videos = VideoCollector(ProblemLog())
     with open_release(source, EXPECTED) as files:
@@ -80,14 +80,14 @@ def _read_tasks(text: str, keep_tasks_apart: bool, log: ProblemLog) -> dict[str,
             continue
         if tasks.setdefault(task_id, task) is not task:
             what = f"task {shown(task_id)} was already read, expected once"
-            log.add(f"{TASKS_FILE}:{line}", what, "task left out, the first one stands")
+            log.add(f"{TASKS_FILE}:{line}", what, "task left out, the first one is used")
     if not tasks:
         raise UnusableError("no usable task in it, expected blocks of id, name, url, number of steps, steps")
     return tasks
 
 
 def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The blocks of five lines, with the number of their first line; blank lines separate them."""
+    """Blocks of five lines, separated by blank lines, each with the number of its first line."""
     numbered = enumerate((line.strip() for line in text.splitlines()), start=1)
     for is_text, run in groupby(numbered, key=lambda pair: bool(pair[1])):
         lines = list(run) if is_text else []

@@ -1,4 +1,4 @@
-"""The files of a release, in a folder or in a zip, read with care: nothing about them is taken on trust."""
+"""Read the files of a release from a folder or a zip, with limits on sizes: no file is trusted."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from typing import Protocol
 
 from p3iv.errors import P3ivError, SourceError
 
-MOST_BYTES = 64 * 2**20  # of one file of a release; COIN.json, the largest, has about 6 MiB
+MAX_BYTES = 64 * 2**20  # of one file of a release; COIN.json, the largest, has about 6 MiB
 
-# What zipfile raises on a damaged archive, besides its own BadZipFile; RuntimeError covers NotImplementedError.
+# Errors of zipfile on a damaged archive; RuntimeError includes NotImplementedError.
 ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 
 
 class UnusableError(P3ivError):
-    """Why a file or a row cannot be used; it becomes a Problem, or a SourceError where everything hangs on it."""
+    """A file or a row cannot be used; it becomes a Problem, or a SourceError if nothing can be read without it."""
 
 
 class Files(Protocol):
-    """The text files of a release, by their paths with forward slashes."""
+    """The text files of a release, by paths with forward slashes."""
 
     def names(self, folder: str) -> list[str]:
-        """The sorted names of what stands directly in a folder ("" is the top); none where there is no such folder."""
+        """The sorted names in a folder ("" is the top); none if there is no such folder."""
 
     def read(self, name: str) -> str:
-        """The text of one file, or UnusableError."""
+        """The text of one file.
+
+        Raises:
+            UnusableError: it is missing, too large or not UTF-8.
+        """
 
 
 class FolderFiles:
@@ -53,7 +57,10 @@ class FolderFiles:
 
 
 class ZipFiles:
-    """The members of a zip, unpacked in memory one by one; where two have one name, the first one is read."""
+    """The members of a zip, unpacked in memory one by one; of two with one name, the first is read.
+
+    `zipfile.Path` would read the last one, and before Python 3.11.10 it never returns on a name such as "//x".
+    """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -74,15 +81,15 @@ class ZipFiles:
         _check_member(info)
         try:
             with self._archive.open(info) as member:
-                return decode(member.read(info.file_size + 1))  # a bound, so that a lying header cannot fill the memory
+                return decode(member.read(info.file_size + 1))  # a bound, so that a false header cannot fill the memory
         except ZIP_ERRORS as error:
             raise UnusableError(f"damaged in the zip ({_reason(error)})") from error
 
 
 def _check_member(info: zipfile.ZipInfo) -> None:
-    """Refuse what is too large, locked or packed in a way that releases do not use, before a byte is unpacked."""
-    if info.file_size > MOST_BYTES:
-        raise UnusableError(f"{info.file_size} bytes when unpacked, at most {MOST_BYTES} are allowed")
+    """Refuse a member that is too large, encrypted or of an unusual compression, before unpacking it."""
+    if info.file_size > MAX_BYTES:
+        raise UnusableError(f"{info.file_size} bytes when unpacked, at most {MAX_BYTES} are allowed")
     if info.flag_bits & 0x1:
         raise UnusableError("encrypted; unpack the zip with its password and give the folder")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -91,7 +98,7 @@ def _check_member(info: zipfile.ZipInfo) -> None:
 
 @contextmanager
 def required(path: Path, expected: str) -> Iterator[None]:
-    """Turn what is unusable in a file that everything hangs on into a SourceError that says what to give instead."""
+    """Turn an UnusableError in the block into a SourceError that says which source is expected."""
     try:
         yield
     except UnusableError as error:
@@ -100,7 +107,7 @@ def required(path: Path, expected: str) -> Iterator[None]:
 
 @contextmanager
 def open_release(source: Path, expected: str) -> Iterator[Files]:
-    """Open a folder or a zip; what is unusable in the block, and not caught there, becomes a SourceError."""
+    """Open a folder or a zip; an UnusableError that the block does not catch becomes a SourceError."""
     with required(source, expected):
         if is_folder(source):
             yield FolderFiles(source)
@@ -117,16 +124,16 @@ def _open_zip(source: Path) -> zipfile.ZipFile:
         raise UnusableError(f"neither a folder nor a zip that can be opened ({_reason(error)})") from error
 
 
-def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """The text of a regular file of at most `most_bytes`."""
+def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+    """The text of a regular file of at most `max_bytes`."""
     _check_is_file(path)
     try:
         with path.open("rb") as file:
-            content = file.read(most_bytes + 1)
+            content = file.read(max_bytes + 1)
     except OSError as error:
         raise UnusableError(f"it cannot be read ({error.strerror})") from error
-    if len(content) > most_bytes:
-        raise UnusableError(f"larger than the {most_bytes} bytes that are allowed")
+    if len(content) > max_bytes:
+        raise UnusableError(f"larger than the {max_bytes} bytes that are allowed")
     return decode(content)
 
 
@@ -139,7 +146,7 @@ def decode(content: bytes) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has that name, usable or not."""
+    """Whether anything has that name, also a broken link."""
     try:
         return path.is_symlink() or path.exists()
     except OSError:
@@ -147,7 +154,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder that we may look at."""
+    """Whether it is a folder that can be read."""
     try:
         return path.is_dir()
     except OSError:
@@ -155,7 +162,7 @@ def is_folder(path: Path) -> bool:
 
 
 def _check_is_file(path: Path) -> None:
-    """Only regular files, and links to them: a pipe or a device would never end."""
+    """Accept regular files and links to them only: reading a pipe or a device may never end."""
     if not is_there(path):
         raise UnusableError("there is no such file")
     try:
@@ -167,15 +174,15 @@ def _check_is_file(path: Path) -> None:
 
 
 class JsonObject(dict[str, object]):
-    """A JSON object in which the first of two equal keys stands and the other is remembered."""
+    """A JSON object that keeps the first of two equal keys and lists the repeated ones."""
 
     repeated: tuple[str, ...] = ()
 
 
 def parse_json(text: str) -> JsonObject:
-    """Parse a JSON object of any depth, with numbers of any length, without trusting either."""
+    """Parse a JSON object; too deep nesting is an error, too long numbers are infinite."""
     try:
-        content = json.loads(text, object_pairs_hook=_first_stands, parse_int=_parse_int)
+        content = json.loads(text, object_pairs_hook=_keep_first, parse_int=_parse_int)
     except RecursionError as error:
         raise UnusableError("not usable JSON (nested too deeply)") from error
     except ValueError as error:
@@ -185,7 +192,7 @@ def parse_json(text: str) -> JsonObject:
     return content
 
 
-def _first_stands(pairs: list[tuple[str, object]]) -> JsonObject:
+def _keep_first(pairs: list[tuple[str, object]]) -> JsonObject:
     first, repeated = JsonObject(), []
     for key, value in pairs:
         if key in first:
@@ -197,7 +204,7 @@ def _first_stands(pairs: list[tuple[str, object]]) -> JsonObject:
 
 
 def _parse_int(digits: str) -> int | float:
-    """Python refuses to parse integers of thousands of digits; as a float they are merely infinite."""
+    """Python refuses to parse integers of thousands of digits; as floats they are infinite."""
     return int(digits) if len(digits) <= 18 else float(digits)
 
 

@@ -1,4 +1,4 @@
-"""A dataset folder, which is also how users bring their own videos: steps.csv, and what may stand beside it."""
+"""Read the annotations of a dataset folder: steps.csv, and optionally dataset.yaml and split.json."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ EXPECTED = f"a dataset folder whose {STEPS_FILE} begins with the line {','.join(
 
 EXPECTED_SPLIT = '{"train": [VIDEO, ...], "val": [...], "test": [...]}; val may be left out'
 
-MOST_YAML_BYTES = 2**18
+MAX_YAML_BYTES = 2**18
 
-MOST_STEPS_BYTES = 2**29  # some five million rows
+MAX_STEPS_BYTES = 2**29  # about five million rows
 
 
 def read_folder(source: Path, *, with_split: bool = True) -> Annotations:
-    """Read a dataset folder: steps.csv, the name in dataset.yaml and split.json where they are there.
+    """Read a dataset folder: steps.csv, and the name in dataset.yaml and split.json if they exist.
 
     Args:
         source: The folder.
-        with_split: Whether to read split.json too, which raises where it is no split.
+        with_split: Whether to read split.json, which raises an error if it is not a split.
     """
     videos = VideoCollector(ProblemLog())
     with required(source / STEPS_FILE, EXPECTED):
-        vocabulary = parse_steps(read_text(source / STEPS_FILE, MOST_STEPS_BYTES), videos)
+        vocabulary = parse_steps(read_text(source / STEPS_FILE, MAX_STEPS_BYTES), videos)
     name = _read_name(source, videos.log)
     return videos.finish(source, name, vocabulary, _read_own_split(source, videos) if with_split else None)
 
 
 def read_video_column(source: Path) -> list[str | None]:
-    """The video of every row of a folder's steps.csv, used or not; None for a row whose video cannot be told."""
+    """The video of every row of a folder's steps.csv, usable or not; None if a row does not name one."""
     with required(source / STEPS_FILE, EXPECTED):
-        return parse_video_column(read_text(source / STEPS_FILE, MOST_STEPS_BYTES))
+        return parse_video_column(read_text(source / STEPS_FILE, MAX_STEPS_BYTES))
 
 
 def _read_name(source: Path, log: ProblemLog) -> str:
@@ -49,14 +49,14 @@ def _read_name(source: Path, log: ProblemLog) -> str:
     if not is_there(path):
         return folder_name
     try:
-        return parse_name(_parse_yaml(read_text(path, MOST_YAML_BYTES)).get("name"), "the dataset's name")
+        return parse_name(_parse_yaml(read_text(path, MAX_YAML_BYTES)).get("name"), "the dataset's name")
     except UnusableError as error:
         log.add(path.name, str(error), f"the folder's name {shown(folder_name)} is used")
         return folder_name
 
 
 def _parse_yaml(text: str) -> dict[object, object]:
-    """All scalars as texts: the base loader, unlike the safe one, builds no dates and expands no merges."""
+    """Parse all scalars as texts: unlike the safe loader, the base loader makes no dates and expands no merges."""
     try:
         content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
@@ -67,7 +67,7 @@ def _parse_yaml(text: str) -> dict[object, object]:
 
 
 def _read_own_split(source: Path, videos: VideoCollector) -> Split | None:
-    """The folder's split without the videos that are not there, which are listed."""
+    """Read split.json; videos that are not in steps.csv are logged and left out."""
     path = source / "split.json"
     if not is_there(path):
         return None
@@ -84,8 +84,8 @@ def read_split(path: Path) -> Split:
     """Read a file of video ids by side.
 
     Raises:
-        SourceError: The file is not such a file.
-        SplitError: A video is listed twice.
+        SourceError: the file has another format.
+        SplitError: a video is listed twice.
     """
     with required(path, EXPECTED_SPLIT):
         content = parse_json(read_text(path))
@@ -113,12 +113,12 @@ def _check_listed_once(path: Path, split: Split) -> None:
             if video in side_of:
                 raise SplitError(
                     f"{path}: video {shown(video)} is listed under {side_of[video]} and again under {side}. "
-                    "Delete one of the two: a video stands on one side, once."
+                    "Delete one of the two: a video belongs to one side."
                 )
             side_of[video] = side
 
 
 def write_split(path: Path, split: Split) -> None:
-    """Write a split as `read_split` reads it."""
+    """Write a split that `read_split` reads."""
     _check_listed_once(path, split)
     write_text(path, json.dumps({side: split.side(side) for side in SIDES}, indent=1) + "\n")

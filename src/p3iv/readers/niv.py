@@ -9,13 +9,13 @@ from p3iv.readers.files import UnusableError, open_release
 from p3iv.readers.rows import StepFile, VideoCollector, collect_step_files, make_vocabulary, parse_name, shown
 from p3iv.types import Action, Annotations, ProblemLog
 
-EXPECTED = "the folder of the TASK_N.csv files, or the one that holds it as csvs/"
+EXPECTED = "the folder of the TASK_N.csv files, or the folder that contains it as csvs/"
 
 STEM = re.compile(r"(?P<task>.+)_\d+", re.ASCII)
 
 
 def read_niv(source: Path) -> Annotations:
-    """Read a folder of `TASK_N.csv`, or one that holds it as `csvs/`; actions by task, then by first appearance."""
+    """Read a folder of `TASK_N.csv`, or its parent; actions are ordered by task, then by first appearance."""
     videos = VideoCollector(ProblemLog())
     with open_release(source, EXPECTED) as files:
         folder = "csvs/" if files.names("csvs/") else ""

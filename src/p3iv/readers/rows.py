@@ -1,4 +1,4 @@
-"""Releases with one CSV file of `step,start,end` per video: CrossTask and NIV."""
+"""What readers share: checked names and times, CSV rows, and the collection of usable videos."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOR
 
 WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
-UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and halves that UTF-8 cannot hold
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
 
-MOST_LINES = 100  # of one record of a CSV file; a quote that never closes must not swallow the rest of the file
+MAX_LINES = 100  # of one CSV record, so that a quote that never closes costs at most these
 
 LEFT_OUT = "video left out"
 
 
 def shown(value: object) -> str:
-    """A value from a source as it may stand in a message: short, printable, never nested."""
+    """A value from a source for a message: short, printable, not nested."""
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else value[:57] + "...")
     if value is None or isinstance(value, bool | int | float):
@@ -41,12 +41,12 @@ def shown(value: object) -> str:
 
 
 def place(name: str) -> str:
-    """The name of a file or a video as it may stand in `Problem.where`: printable, whatever bytes it is made of."""
+    """The name of a file or a video for `Problem.where`: printable, whatever its bytes."""
     return name if name.isprintable() else repr(name)[1:-1]
 
 
 def parse_name(value: object, what: str) -> str:
-    """The name of a video, a task or a step, without blanks around it."""
+    """Parse the name of a video, a task or a step, without blanks around it."""
     name = value.strip() if isinstance(value, str) else ""
     if not name or UNFIT.search(name):
         raise UnusableError(f"{what} is {shown(value)}, expected a text without control characters")
@@ -54,7 +54,7 @@ def parse_name(value: object, what: str) -> str:
 
 
 def parse_whole_number(value: object, what: str) -> int:
-    """A number of a step, as digits or as a number of JSON."""
+    """Parse the number of a step, from digits or a JSON number."""
     text = value.strip() if isinstance(value, str) else str(value) if type(value) is int else ""
     if not WHOLE_NUMBER.fullmatch(text):
         raise UnusableError(f"{what} is {shown(value)}, expected a whole number")
@@ -62,7 +62,7 @@ def parse_whole_number(value: object, what: str) -> int:
 
 
 def parse_times(start: object, end: object) -> tuple[float, float]:
-    """The start and the end of a step in seconds."""
+    """Parse the start and the end of a step in seconds."""
     start_s, end_s = _parse_time(start, "start"), _parse_time(end, "end")
     if end_s < start_s:
         raise UnusableError(f"the end {end_s!r} is before the start {start_s!r}, expected start <= end")
@@ -79,17 +79,17 @@ def _parse_time(value: object, what: str) -> float:
 
 
 def order_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """By start, then end; equal ones, and steps without times, stay as they came."""
+    """Sort by start, then end; equal steps and steps without times keep their order."""
     return tuple(sorted(steps, key=lambda step: (step.start_s or 0.0, step.end_s or 0.0)))
 
 
 def csv_rows(name: str, text: str, log: ProblemLog) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a CSV file and their places, without blank lines; a broken record costs its first line only."""
+    """The rows of a CSV file with their line numbers, without blank lines; a broken record costs one line."""
     lines = list(io.StringIO(text, newline=""))
     at = 0
     while at < len(lines):
         where = f"{place(name)}:{at + 1}"
-        end = at + (MOST_LINES if '"' in lines[at] else 1)  # only a quote lets a record go on to the next line
+        end = at + (MAX_LINES if '"' in lines[at] else 1)  # only a record with a quote may continue on the next line
         reader = csv.reader(lines[at:end], strict=True)
         try:
             row = next(reader)
@@ -103,7 +103,7 @@ def csv_rows(name: str, text: str, log: ProblemLog) -> Iterator[tuple[str, list[
 
 
 def usable_rows(rows: Iterable[tuple[str, Row]], parse: Callable[[str, Row], Parsed], log: ProblemLog) -> list[Parsed]:
-    """What `parse` makes of each place and row; those that it cannot use are listed."""
+    """Parse each row; those that raise UnusableError are logged and left out."""
     kept = []
     for where, row in rows:
         try:
@@ -114,7 +114,7 @@ def usable_rows(rows: Iterable[tuple[str, Row]], parse: Callable[[str, Row], Par
 
 
 def make_vocabulary(actions: Iterable[Action]) -> Vocabulary:
-    """The actions in their order, the first of each name."""
+    """The actions in their order; of several with one name, the first."""
     by_name: dict[str, Action] = {}
     for action in actions:
         by_name.setdefault(action.name, action)
@@ -123,7 +123,7 @@ def make_vocabulary(actions: Iterable[Action]) -> Vocabulary:
 
 @dataclass
 class FirstTexts:
-    """The text of every action, the first one that the source gives it."""
+    """The text of every action; of several texts, the first."""
 
     log: ProblemLog
     text_of: dict[str, str] = field(default_factory=dict)
@@ -134,60 +134,64 @@ class FirstTexts:
         if first != text and (action, text) not in self.refused:
             self.refused.add((action, text))
             what = f"step {shown(action)} is {shown(text)} here and {shown(first)} before, expected one text"
-            self.log.add(where, what, "the first text stands")
+            self.log.add(where, what, "the first text is used")
 
 
 @dataclass
 class VideoCollector:
-    """The usable videos of a source, the first of each id."""
+    """The usable videos of a source; of several with one id, the first."""
 
     log: ProblemLog
     videos: dict[str, Video] = field(default_factory=dict)
 
     def add(self, where: str, video: str, task: str, steps: Sequence[Step], aliases: tuple[str, ...] = ()) -> bool:
-        """Take a video with its steps in the order of the source; False where it is left out."""
+        """Add a video with its steps in the order of the source; False if it is left out."""
         if not steps:
             self.log.add(where, "no usable step, expected at least one", LEFT_OUT)
         elif video in self.videos:
             what = f"video {shown(video)} was already read (task {shown(self.videos[video].task)}), expected once"
-            self.log.add(where, what, f"{LEFT_OUT}, the first one stands")
+            self.log.add(where, what, f"{LEFT_OUT}, the first one is used")
         else:
             self.videos[video] = Video(video, task, order_steps(steps), aliases)
             return True
         return False
 
     def finish(self, source: Path, name: str, vocabulary: Vocabulary, split: Split | None = None) -> Annotations:
-        """The annotations, or a SourceError where no video is left."""
+        """The annotations.
+
+        Raises:
+            SourceError: no video is left.
+        """
         if not self.videos:
             problems = self.log.problems
             first = f" The first of {len(problems)} problems: {problems[0]}." if problems else ""
             raise SourceError(
-                f"{source}: no usable video, expected at least one.{first} Mend the files, then try again."
+                f"{source}: no usable video, expected at least one.{first} Repair the files, then try again."
             )
         return Annotations(name, tuple(self.videos.values()), vocabulary, tuple(self.log.problems), split)
 
 
 @dataclass(frozen=True)
 class StepFile:
-    """What the name of a file of `step,start,end` rows says about it."""
+    """What a file of `step,start,end` rows is about, from its name."""
 
     video: str
     task: str
-    action_of: Callable[[str], str]  # from a row's first cell to the name of the action; UnusableError if it has none
+    action_of: Callable[[str], str]  # from a row's first cell to the action's name; may raise UnusableError
     aliases: tuple[str, ...] = ()
 
 
 def collect_step_files(
     files: Files, folder: str, identify: Callable[[str], StepFile], videos: VideoCollector, *, top: str = ""
 ) -> None:
-    """Read each `folder/STEM.csv` of a release, one video per file.
+    """Read each `folder/STEM.csv` of a release with one file per video, such as CrossTask and NIV.
 
     Args:
         files: The release.
-        folder: Where the CSV files stand, with a slash at its end.
-        identify: From a file's stem to its video; UnusableError where there is none.
-        videos: Where the videos and the problems go.
-        top: The part of the folder that the places in problems leave away.
+        folder: The folder of the CSV files, with a slash at its end.
+        identify: From a file's stem to its video; may raise UnusableError.
+        videos: Collects the videos and the problems.
+        top: The part of the folder that is left out of the places in problems.
     """
     for name in files.names(folder):
         if not name.lower().endswith(".csv"):

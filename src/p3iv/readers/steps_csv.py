@@ -1,4 +1,4 @@
-"""The steps.csv of a dataset folder: one row per step, with or without times."""
+"""Read and write steps.csv: one row per step, with or without times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Row:
 
 
 def parse_steps(text: str, videos: VideoCollector) -> Vocabulary:
-    """Collect the videos of a steps.csv and return its steps in the order of their first appearance."""
+    """Collect the videos of a steps.csv and return its actions in the order of their first appearance."""
     rows = csv_rows(STEPS_FILE, text, videos.log)
     columns = _parse_header(rows, videos.log)
     by_video: dict[str, list[_Row]] = {}
@@ -47,12 +47,12 @@ def parse_steps(text: str, videos: VideoCollector) -> Vocabulary:
 
 
 def parse_video_column(text: str) -> list[str | None]:
-    """The video of every row of a readable steps.csv, in the order of the file; None where it cannot be told."""
+    """The video of every row of a readable steps.csv, in the order of the file; None if a row does not name one."""
     log = ProblemLog()
     rows = csv_rows(STEPS_FILE, text, log)
     columns = _parse_header(rows, ProblemLog())
     videos = [_parse_video(dict(zip(columns, row, strict=False))) for _, row in rows]
-    return [*videos, *(None for _ in log.problems)]  # a record that is no CSV is only known by its problem
+    return [*videos, *(None for _ in log.problems)]  # records that are not CSV are known by their problems only
 
 
 def _parse_video(cells: dict[str, str]) -> str | None:
@@ -63,7 +63,7 @@ def _parse_video(cells: dict[str, str]) -> str | None:
 
 
 def _parse_header(rows: Iterator[tuple[str, list[str]]], log: ProblemLog) -> tuple[str, ...]:
-    """The names of the columns; one without a usable name is listed and goes by ""."""
+    """The names of the columns; a column without a usable name is logged and called ""."""
     where, cells = next(rows, ("", []))
     columns = tuple(_parse_column(where, cell, log) for cell in cells)
     missing = [column for column in COLUMNS if column not in columns]
@@ -71,7 +71,7 @@ def _parse_header(rows: Iterator[tuple[str, list[str]]], log: ProblemLog) -> tup
         raise UnusableError(f"no column {', '.join(missing)} in its header, expected {','.join(COLUMNS)}[,text]")
     twice = [column for column, count in Counter(columns).items() if column and count > 1]
     if twice:
-        raise UnusableError(f"column {shown(twice[0])} stands twice in its header, expected once")
+        raise UnusableError(f"column {shown(twice[0])} is twice in its header, expected once")
     return columns
 
 
@@ -84,7 +84,7 @@ def _parse_column(where: str, cell: str, log: ProblemLog) -> str:
 
 
 def _take_row(columns: tuple[str, ...], by_video: dict[str, list[_Row]], where: str, row: list[str]) -> _Row:
-    """Check a row and put it with its video, which is known from then on even if the rest of the row is unusable."""
+    """Parse a row and add it to its video; the video counts as named even if the rest of the row is unusable."""
     cells = dict(zip(columns, row, strict=False))
     video_rows = by_video.setdefault(parse_name(cells.get("video"), "the video"), [])
     if len(row) != len(columns):
@@ -106,7 +106,7 @@ def _parse_optional_times(start: str, end: str) -> tuple[float | None, float | N
 
 
 def _keep_consistent(rows: list[_Row], log: ProblemLog) -> list[_Row]:
-    """The rows of a video that agree with its first one on the task and, if any has times, have times."""
+    """The rows of a video that have the task of its first row and, if any row has times, have times."""
     same_task = [row for row in rows if row.task == rows[0].task]
     is_timed = any(row.step.start_s is not None for row in same_task)
     kept = []
@@ -122,7 +122,7 @@ def _keep_consistent(rows: list[_Row], log: ProblemLog) -> list[_Row]:
 
 
 def _make_vocabulary(rows: list[_Row], log: ProblemLog) -> Vocabulary:
-    """An action without a text is described by its name."""
+    """The actions of the rows; the text of an action without one is its name."""
     texts = FirstTexts(log)
     for row in rows:
         if row.text:
@@ -134,10 +134,10 @@ def _make_vocabulary(rows: list[_Row], log: ProblemLog) -> Vocabulary:
 def write_steps(path: Path, annotations: Annotations) -> None:
     """Write the videos as a steps.csv that reads back the same.
 
-    Aliases have no place in it, and every step gets a cell in every further column that any step has.
+    Aliases are not written. Every step gets a cell in every further column that any step has.
 
     Raises:
-        DatasetError: A video would not read back the same.
+        DatasetError: a video would not read back the same.
     """
     text = _render(annotations)
     _check_reads_back(text, annotations)
@@ -161,7 +161,7 @@ def _render(annotations: Annotations) -> str:
 
 
 def _csv_line(cells: list[str]) -> str:
-    """One record; csv quotes the line breaks in cells only if its own ending has them, so CRLF is asked for and cut."""
+    """One record. csv quotes a line break in a cell only if its own line end has it, so write CRLF and cut it off."""
     line = io.StringIO(newline="")
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue()[:-2] + "\n"
@@ -188,7 +188,7 @@ def _check_reads_back(text: str, annotations: Annotations) -> None:
 
 
 def _without_empty_cells(video: Video) -> Video:
-    """The video as far as steps.csv tells apart: a further column that a step lacks is one that is empty."""
+    """The video without empty cells: in steps.csv, a further column that a step lacks is an empty cell."""
     return replace(
         video,
         steps=tuple(replace(step, extra=tuple(sorted(pair for pair in step.extra if pair[1]))) for step in video.steps),
