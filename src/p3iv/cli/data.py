@@ -28,6 +28,8 @@ from p3iv.cli.options import (
     SplitSeed,
     Window,
     choice,
+    file_option,
+    folder_option,
     parse_numbers,
 )
 from p3iv.features.store_index import DTYPES
@@ -65,8 +67,7 @@ def make_tabletop_command(
         ),
     ] = os.cpu_count() or 1,
     sheet: Annotated[
-        Path | None,
-        typer.Option("--sheet", metavar="FILE", help="Also draw an overview of the tasks, as a .png or .jpg file."),
+        Path | None, file_option("--sheet", "Also draw an overview of the tasks, as a .png or .jpg file.")
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -110,39 +111,23 @@ def import_command(
     ],
     folder: NewDatasetDir,
     features: Annotated[
-        Path | None,
-        typer.Option(
-            "--features", metavar="DIR", help="Features: a folder with one .npy or .npz per video, a row per second."
-        ),
+        Path | None, folder_option("--features", "Features: one .npy or .npz per video, with a row per second.")
     ] = None,
     language: Annotated[
-        Path | None,
-        typer.Option(
-            "--language", metavar="FILE", help="Step embeddings: an .npz with arrays step, embedding[, step_id]."
-        ),
+        Path | None, file_option("--language", "Step embeddings: an .npz with arrays step, embedding[, step_id].")
     ] = None,
     rename: Annotated[
-        Path | None,
-        typer.Option(
-            "--rename", metavar="FILE", help="JSON or CSV that maps step names of the --language file to the dataset's."
-        ),
+        Path | None, file_option("--rename", "JSON or CSV: step name in the --language file -> name in the dataset.")
     ] = None,
     split: Annotated[
-        Path | None,
-        typer.Option(
-            "--split", metavar="FILE", help='JSON {"train": [...], "val": [...], "test": [...]} of video ids.'
-        ),
+        Path | None, file_option("--split", 'JSON {"train": [...], "val": [...], "test": [...]} of video ids.')
     ] = None,
-    videos: Annotated[
-        Path | None,
-        typer.Option("--videos", metavar="DIR", help="Folder with one video file per video, to be linked."),
-    ] = None,
+    videos: Annotated[Path | None, folder_option("--videos", "Videos to link, one file per video.")] = None,
     encoder: Annotated[
         str | None, typer.Option("--encoder", metavar="NAME", help="Name of the encoder that made the features.")
     ] = None,
     text_encoder: Annotated[
-        str | None,
-        typer.Option("--text-encoder", metavar="NAME", help="Name of the encoder that made the step embeddings."),
+        str | None, typer.Option("--text-encoder", metavar="NAME", help="The same for the step embeddings.")
     ] = None,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="The features are simulated; every printed result will say so.")

@@ -25,12 +25,18 @@ def choice(option: str, names: Collection[str], *, help: str) -> Any:
     return typer.Option(option, parser=check, metavar="|".join(names), help=help)
 
 
+def file_option(option: str, help: str) -> Any:
+    return typer.Option(option, metavar="FILE", help=help)
+
+
+def folder_option(option: str, help: str) -> Any:
+    return typer.Option(option, metavar="DIR", help=help)
+
+
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder.")]
 NewDatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder to write.")]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder written by `p3iv train`.")]
-MovedDataset = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="The dataset folder, if it has moved since training.")
-]
+MovedDataset = Annotated[Path | None, folder_option("--data", "The dataset folder, if it has moved since training.")]
 
 Window = Annotated[
     str,
