@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, crosstask_shape, make_parser, median_cpu_ms
 from p3iv.config import override, preset_config
-from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from p3iv.plans.transitions import Transitions
 
@@ -23,7 +23,7 @@ from p3iv.plans.transitions import Transitions
 def make_planner(name: str, horizon: int, beam: int) -> Any:
     torch.manual_seed(0)
     config = override(preset_config("p3iv"), {"planner": name, "data.horizon": horizon, "baseline.beam": beam})
-    return kind_of(name).build(crosstask_shape(horizon), config).eval()
+    return planner_class(name)(crosstask_shape(horizon), config).eval()
 
 
 def main() -> None:
@@ -41,10 +41,10 @@ def main() -> None:
     learned = {name: planner for name, planner in planners.items() if any(True for _ in planner.parameters())}
 
     def one(name: str) -> Callable[[], object]:
-        return lambda: kind_of(name).predict(learned[name], transitions, start, goal)
+        return lambda: learned[name].recommend(start, goal, transitions)
 
     def many(name: str) -> Callable[[], object]:
-        sampler = kind_of(name).sampler(learned[name], SampleSettings(args.samples))
+        sampler = learned[name].sampler(SampleSettings(args.samples))
         return lambda: sampler.draw(start, goal)
 
     with torch.no_grad():

@@ -21,10 +21,9 @@ from p3iv.config import ModelConfig, override, preset_config
 from p3iv.evaluation.evaluate import Tally
 from p3iv.evaluation.scores import score_decoded, score_published
 from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
-from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler
-from p3iv.planners.plus.network import P3IVPlus
-from p3iv.planners.plus.planner import ChainSampler
+from p3iv.planners.plus.planner import ChainSampler, P3IVPlus
 from p3iv.plans.draws import BLOCK, MODES, SampleSettings
 from p3iv.plans.transitions import Transitions
 
@@ -37,9 +36,9 @@ def cpu_ms(work: Callable[[], object], repeats: int) -> float:
     return 1000 * cpu_seconds(work, repeats)
 
 
-def make_planner(horizon: int) -> P3IV:
+def make_planner(horizon: int) -> P3IVNetwork:
     torch.manual_seed(0)
-    return P3IV(crosstask_shape(horizon), ModelConfig()).eval()
+    return P3IVNetwork(crosstask_shape(horizon), ModelConfig()).eval()
 
 
 def make_plus(horizon: int) -> P3IVPlus:
@@ -48,9 +47,9 @@ def make_plus(horizon: int) -> P3IVPlus:
     return P3IVPlus(crosstask_shape(horizon), config).eval()
 
 
-def torch_decoder(planner: P3IV) -> nn.TransformerDecoder:
+def torch_decoder(planner: P3IVNetwork) -> nn.TransformerDecoder:
     """PyTorch's own decoder with the weights of a planner."""
-    sizes = planner.config
+    sizes = planner.sizes
     layer = nn.TransformerDecoderLayer(sizes.width, sizes.heads, sizes.feed_forward, dropout=0.0, batch_first=True)
     decoder = nn.TransformerDecoder(layer, sizes.layers).eval()
     for layer, block in zip(decoder.layers, planner.decoder.stack, strict=True):
@@ -70,7 +69,9 @@ def torch_decoder(planner: P3IV) -> nn.TransformerDecoder:
 
 
 @torch.inference_mode()
-def naive_logits(planner: P3IV, decoder: nn.TransformerDecoder, start: Tensor, goal: Tensor, latents: Tensor) -> Tensor:
+def naive_logits(
+    planner: P3IVNetwork, decoder: nn.TransformerDecoder, start: Tensor, goal: Tensor, latents: Tensor
+) -> Tensor:
     """The logits of K plans of one pair, (K, T, A), without sharing any computation between them."""
     number, horizon = len(latents), planner.shape.horizon
     both = torch.stack((start.expand(number, -1), goal.expand(number, -1)), dim=1)
@@ -84,18 +85,18 @@ def naive_logits(planner: P3IV, decoder: nn.TransformerDecoder, start: Tensor, g
     return planner.action_head(decoder(tokens, memory)[:, 1:])  # type: ignore[no-any-return]
 
 
-def check_naive(planner: P3IV, decoder: nn.TransformerDecoder) -> None:
+def check_naive(planner: P3IVNetwork, decoder: nn.TransformerDecoder) -> None:
     """Stop unless the naive way computes what the network computes."""
     start, goal = torch.randn(2, 1, FEATURE_WIDTH)
-    latents = torch.randn(9, planner.config.noise_width)
+    latents = torch.randn(9, planner.sizes.noise_width)
     with torch.inference_mode():
         expected = planner(start.expand(9, -1), goal.expand(9, -1), latents).action_logits
     torch.testing.assert_close(naive_logits(planner, decoder, start, goal, latents), expected, atol=1e-4, rtol=1e-4)
 
 
-def matrix_products(planner: P3IV) -> Callable[[], None]:
+def matrix_products(planner: P3IVNetwork) -> Callable[[], None]:
     """The matrix products of the fast sampler for one pair."""
-    sizes, horizon = planner.config, planner.shape.horizon
+    sizes, horizon = planner.sizes, planner.shape.horizon
     width, heads, slots, tokens = sizes.width, sizes.heads, sizes.memory_slots, horizon + 1
     depth, hidden = width // heads, sizes.encoder_hidden
     shapes = [(2, FEATURE_WIDTH, hidden), (2, hidden, width), (tokens, width, width), (tokens, width, 3 * width)]
@@ -130,7 +131,7 @@ def one_pair(horizon: int, repeats: int) -> dict[str, float]:
     sampler, decoder = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), torch_decoder(planner)
     plus = ChainSampler(make_plus(horizon), SampleSettings(NUM_SAMPLES))
     check_naive(planner, decoder)
-    latents = torch.randn(NUM_SAMPLES, planner.config.noise_width)
+    latents = torch.randn(NUM_SAMPLES, planner.sizes.noise_width)
     times = {
         "fast": cpu_ms(lambda: sampler.draw(start, goal), repeats),
         "plus": cpu_ms(lambda: plus.draw(start, goal), repeats),

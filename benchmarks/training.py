@@ -21,10 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, cpu_seconds, crosstask_shape, make_parser
 from p3iv.config import Config, override, preset_config
 from p3iv.planners.base import Batch
-from p3iv.planners.p3iv.learner import P3ivLearner
-from p3iv.planners.p3iv.network import P3IV
-from p3iv.planners.plus.learner import Lessons, PlusLearner
-from p3iv.planners.plus.network import P3IVPlus
+from p3iv.planners.p3iv.learner import P3IVLearner
+from p3iv.planners.p3iv.planner import P3IV
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
+from p3iv.planners.plus.planner import P3IVPlus
 
 HORIZON = 3
 Product = tuple[int, int, int, int]  # batch, rows, inner, columns
@@ -52,23 +52,23 @@ class Recorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def make_learner(config: Config) -> P3ivLearner:
+def make_learner(config: Config) -> P3IVLearner:
     torch.manual_seed(0)
-    planner = P3IV(crosstask_shape(HORIZON), config.model)
-    return P3ivLearner(planner, config, torch.randn(NUM_ACTIONS, FEATURE_WIDTH), sync=lambda _: None)
+    planner = P3IV(crosstask_shape(HORIZON), config)
+    return P3IVLearner(planner, config, torch.randn(NUM_ACTIONS, FEATURE_WIDTH), sync=lambda _: None)
 
 
-def run_steps(learner: P3ivLearner, config: Config, num_steps: int) -> None:
+def run_steps(learner: P3IVLearner, config: Config, num_steps: int) -> None:
     size, width = config.optim.batch_size, config.model.noise_width
     batch = Batch(
         torch.randn(size, FEATURE_WIDTH),
         torch.randn(size, FEATURE_WIDTH),
         torch.randint(NUM_ACTIONS, (size, HORIZON)),
         torch.randn(size, width),
+        torch.randn(1, config.loss.latents, width),
     )
-    latents = torch.randn(1, config.loss.latents, width)
     for _ in range(num_steps):
-        learner.train_step(batch, latents)
+        learner.train_step(batch)
 
 
 def plus_seconds(num_windows: int, num_steps: int) -> float:
@@ -76,18 +76,18 @@ def plus_seconds(num_windows: int, num_steps: int) -> float:
     config = override(preset_config("p3iv-plus"), {"planner": "p3iv-plus"})
     torch.manual_seed(0)
     planner = P3IVPlus(crosstask_shape(HORIZON), config)
-    lessons = Lessons(
+    held_out = HeldOutScores(
         0.1 * torch.randn(num_windows, HORIZON, NUM_ACTIONS),  # real ones lie within about 0.5; tiny products are slow
         torch.rand(config.plus.folds, NUM_ACTIONS, NUM_ACTIONS).log_softmax(dim=2),
         torch.randint(config.plus.folds, (num_windows,)),
     )
-    learner, size = PlusLearner(planner, lessons, config, sync=lambda _: None), config.optim.batch_size
+    learner, size = PlusLearner(planner, held_out, sync=lambda _: None), config.optim.batch_size
     rows, ids = torch.arange(size), torch.randint(NUM_ACTIONS, (size, HORIZON))
-    batch = Batch(torch.randn(size, FEATURE_WIDTH), torch.randn(size, FEATURE_WIDTH), ids, None, rows=rows)
+    batch = Batch(torch.randn(size, FEATURE_WIDTH), torch.randn(size, FEATURE_WIDTH), ids, rows=rows)
 
     def run() -> None:
         for _ in range(num_steps):
-            learner.train_step(batch, None)
+            learner.train_step(batch)
 
     run()
     return cpu_seconds(run) / num_steps * num_windows / size

@@ -95,8 +95,12 @@ class OptimConfig:
         return self.epochs or max(FEWEST_EPOCHS, -(-FEWEST_STEPS // steps))
 
 
+class PlannerSettings:
+    """Base class of the sections that only some planners read."""
+
+
 @dataclass(frozen=True)
-class BaselineConfig:
+class BaselineConfig(PlannerSettings):
     """Choices of the planners to compare with; each says in its file which of them it reads."""
 
     neighbours: int = 1  # k of retrieval; more than 1 give a distribution of plans
@@ -116,7 +120,7 @@ class BaselineConfig:
 
 
 @dataclass(frozen=True)
-class PlusConfig:
+class PlusConfig(PlannerSettings):
     """The pieces of P3IV+, each a switch: what feeds its chain, how the chain is trained, and what is chosen after."""
 
     linear: bool = True  # the ridge regression from [start; goal] to the actions
@@ -194,7 +198,7 @@ class DataConfig(CurationSettings):
 class Config:
     """Everything that decides a run."""
 
-    planner: str = "p3iv"  # one of training.builders.PLANNERS
+    planner: str = "p3iv"  # one of planners.registry.PLANNERS
     preset: str = "p3iv"
     seed: int = 0
     data: DataConfig = field(default_factory=DataConfig)
@@ -217,6 +221,12 @@ class Config:
     def to_yaml(self) -> str:
         return yaml.safe_dump(asdict(self), sort_keys=False)
 
+
+PLANNER_SECTIONS = tuple(
+    name
+    for name, section in get_type_hints(Config).items()
+    if isinstance(section, type) and issubclass(section, PlannerSettings)
+)
 
 _DETERMINISTIC = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
 

@@ -23,7 +23,6 @@ from p3iv.evaluation.scores import score
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, load_planner
-from p3iv.planners.p3iv.sampler import PlanSampler
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
@@ -83,7 +82,7 @@ def test_decoders_score_as_their_plans_do(run: Path, found: dict[str, Any], tabl
     windows = load_planning_data(open_dataset(tabletop), trained.header.config.data).test
     tally = Tally(windows.action_ids, len(trained.header.names))
     for part in torch.arange(len(windows)).split(17):  # another chunking than evaluate's
-        draws = PlanSampler(trained.planner, SETTINGS).draw(windows.start[part], windows.goal[part])
+        draws = trained.planner.sampler(SETTINGS).draw(windows.start[part], windows.goal[part])
         tally.add(draws, trained.transitions)
     for name, plans in tally.decoded().items():
         scores = score_plans(plans, windows.action_ids)
@@ -180,7 +179,7 @@ def test_divergences_from_the_truth_equal_a_literal_loop(run: Path, found: dict[
     trained, dataset = load_planner(run / BEST), open_dataset(tabletop)
     windows = load_planning_data(dataset, trained.header.config.data).test
     truth = {(t.video, t.first_step): t.plans for t in dataset.read_truth() if t.horizon == 3}
-    draws = PlanSampler(trained.planner, SETTINGS).draw(windows.start, windows.goal)
+    draws = trained.planner.sampler(SETTINGS).draw(windows.start, windows.goal)
     num_plans = len(trained.header.names) ** 3
     sampled_kl: list[float] = []
     exact_kl: list[float] = []

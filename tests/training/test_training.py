@@ -19,11 +19,10 @@ from p3iv.data.folder import Dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, P3ivError, TrainingError
 from p3iv.metrics.plans import score_plans
-from p3iv.planners.base import Batch
+from p3iv.planners.base import Batch, PlannerShape
 from p3iv.planners.checkpoint import BEST, LAST, load_planner
-from p3iv.planners.p3iv.learner import P3ivLearner, predict_argmax, predict_viterbi
-from p3iv.planners.p3iv.network import P3IV
-from p3iv.training.loop import EpochReport, TrainRequest, _shape_of, train
+from p3iv.planners.p3iv.planner import P3IV
+from p3iv.training.loop import EpochReport, TrainRequest, train
 from runs import quick
 from training.children import start, train_until_killed
 
@@ -140,7 +139,7 @@ def test_a_run_is_not_overwritten_unless_asked(dataset: Dataset, tmp_path: Path)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").touch()
     for resume, overwrite in ((False, True), (True, False), (False, False)):
-        with pytest.raises(TrainingError, match="it is no run"):
+        with pytest.raises(TrainingError, match="it is not a p3iv run"):
             train(TrainRequest(dataset, tmp_path / "notes", quick(epochs=1), resume=resume, overwrite=overwrite))
     assert (tmp_path / "notes" / "mine.txt").exists()
 
@@ -206,7 +205,7 @@ def test_a_damaged_checkpoint_is_refused(dataset: Dataset, tmp_path: Path, damag
     train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     path = tmp_path / "run" / BEST
     path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
-    with pytest.raises(CheckpointError, match="not a checkpoint"):
+    with pytest.raises(CheckpointError, match="not a p3iv checkpoint"):
         load_planner(path)
 
 
@@ -215,7 +214,8 @@ def test_a_loaded_planner_predicts_what_was_validated(dataset: Dataset, tmp_path
     trained = load_planner(tmp_path / "run" / BEST)
     planner, header = trained.planner, trained.header
     data = load_planning_data(dataset, header.config.data)
-    plans = predict_viterbi(planner, trained.transitions, data.val, torch.device("cpu"))
+    with torch.no_grad():
+        plans = planner.recommend(data.val.start, data.val.goal, trained.transitions)
     scores = score_plans(plans, data.val.action_ids)
     assert scores == result.best == header.progress.best
 
@@ -258,9 +258,9 @@ def test_the_planner_can_learn_64_windows_by_heart(dataset: Dataset) -> None:
     data = load_planning_data(dataset, config.data)
 
     torch.manual_seed(0)
-    planner = P3IV(_shape_of(data, config), config.model)
-    planner.fit_scale(torch.cat((data.train.start, data.train.goal)))
-    learner = P3ivLearner(planner, config, data.language, sync=lambda _: None)
+    planner = P3IV(PlannerShape.of(data, config), config)
+    planner.fit(data)
+    learner = planner.make_learner(data, lambda _: None)
     some = replace(
         data.train,
         windows=data.train.windows[:64],
@@ -269,6 +269,9 @@ def test_the_planner_can_learn_64_windows_by_heart(dataset: Dataset) -> None:
         action_ids=data.train.action_ids[:64],
     )
     for _ in range(300):
-        batch = Batch(some.start, some.goal, some.action_ids, torch.randn(64, config.model.noise_width))
-        learner.train_step(batch, torch.randn(1, config.loss.latents, config.model.noise_width))
-    assert torch.equal(predict_argmax(planner, some, torch.device("cpu")), some.action_ids)
+        noise = torch.randn(64, config.model.noise_width)
+        latents = torch.randn(1, config.loss.latents, config.model.noise_width)
+        learner.train_step(Batch(some.start, some.goal, some.action_ids, noise, latents))
+    with torch.no_grad():
+        plans = planner.eval().action_logits(some.start, some.goal).argmax(dim=-1)
+    assert torch.equal(plans, some.action_ids)

@@ -58,7 +58,7 @@ def compare_command(
     )
     from p3iv.planners.registry import (
         PLANNERS,
-        kind_of,
+        planner_class,
     )
     from p3iv.plans.draws import SampleSettings
 
@@ -69,7 +69,7 @@ def compare_command(
     for name, option in OWN_OPTIONS.items():
         if name in changes:
             raise ConfigError(f"--set {name}={changes[name]}, but in a comparison it is {option} {changes[name]}.")
-    presets = {name: preset or kind_of(name).preset for name in chosen}
+    presets = {name: preset or planner_class(name).preset for name in chosen}
     request = CompareRequest(
         folder=folder,
         out=target,

@@ -109,14 +109,19 @@ def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, o
         parse_settings,
         preset_config,
     )
-    from p3iv.planners.registry import kind_of
+    from p3iv.planners.registry import planner_class
 
-    kind, asked = kind_of(planner), parse_settings(settings)
-    if unread := [name for name in asked if kind.ignores(name)]:
-        read = listed([f"{name}*" if name.endswith(".") else name for name in kind.reads]) or "none"
+    chosen, asked = planner_class(planner), parse_settings(settings)
+    for name, option in (("planner", "--planner"), ("preset", "--preset")):
+        if name in asked:
+            raise ConfigError(
+                f"--set {name}={asked[name]}, but {name} has its own option. Type: {option} {asked[name]}"
+            )
+    if unread := [name for name in asked if chosen.ignores(name)]:
+        read = listed([f"{name}*" if name.endswith(".") else name for name in chosen.own_settings]) or "none"
         raise ConfigError(f"--set {unread[0]}, but planner {planner} does not read it; of that kind it reads {read}.")
     changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}
-    return override(preset_config(preset or kind.preset), changes | asked)
+    return override(preset_config(preset or chosen.preset), changes | asked)
 
 
 class EpochLine:

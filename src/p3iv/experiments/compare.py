@@ -25,7 +25,7 @@ from p3iv.experiments.timing import time_plans
 from p3iv.files import exclusive, write_text
 from p3iv.planners.checkpoint import BEST, load_planner
 from p3iv.planners.device import choose_device
-from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from p3iv.training.loop import EpochReport, TrainRequest, train
 
@@ -69,7 +69,7 @@ class CompareRequest:
             if not values or len(set(values)) != len(values):
                 raise ConfigError(f"--{name} {','.join(map(str, values))}, but name at least one, and none twice.")
         for planner in self.planners:
-            kind_of(planner)
+            planner_class(planner)
 
     def config(self, cell: Cell) -> Config:
         return override(
@@ -192,7 +192,7 @@ def _is_done(request: CompareRequest, cell: Cell, data: PlanningData) -> bool:
     path = cell.folder(request.out) / DONE
     if not path.exists():
         return False
-    kept, kind = _flat(json.loads(path.read_text(encoding="utf-8"))), kind_of(cell.planner)
+    kept, kind = _flat(json.loads(path.read_text(encoding="utf-8"))), planner_class(cell.planner)
     for name, value in _flat(_identity(request, cell, data)).items():
         if kind.ignores(name):
             continue

@@ -23,6 +23,6 @@ def time_plans(trained: TrainedPlanner, data: PlanningData) -> float:
             row = slice(number % len(windows), number % len(windows) + 1)
             began = time.process_time()
             start, goal = windows.start[row].to(place), windows.goal[row].to(place)
-            trained.kind.predict(trained.planner, trained.transitions, start, goal)
+            trained.planner.recommend(start, goal, trained.transitions)
             spent.append(1000 * (time.process_time() - began))
     return statistics.median(spent[_WARM_UP:])

@@ -1,27 +1,33 @@
-"""What a planner is to the rest of the house: something that is built, fitted, asked for plans, saved and loaded.
+"""The interface that every planner implements: build, fit, train, sample, save.
 
-Training, evaluation and the user's door know planners by this page only. A planner is a module, so that saving and
-loading are its state dict. `PlannerKind` says how it is built from sizes and settings, what it takes from the training
-data before the first step, who teaches it, how plans are drawn from it, and which plan it would follow. Which kinds
-there are stands in one table (`p3iv.training.builders`).
+A planner is an `nn.Module` that is built from the sizes of the data and the settings of a run, so that saving and
+loading it means saving and loading its state dict. Training, evaluation and `p3iv.Planner` use the methods of
+`BasePlanner` and nothing else. `p3iv.planners.registry` lists the planners by name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from p3iv.config import Config
+from p3iv.config import PLANNER_SECTIONS, Config
 from p3iv.data.tensors import PlanningData
 from p3iv.metrics.plans import PlanScores
+from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
+
+Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in a single process
+
+SelectionScore = tuple[float, ...]  # of two epochs, the one with the larger score is kept
 
 
 @dataclass(frozen=True)
@@ -33,21 +39,129 @@ class PlannerShape:
     feature_width: int  # F, of one observation
     target_width: int  # F_l, of a step description (or of a visual feature under strong supervision)
 
+    @classmethod
+    def of(cls, data: PlanningData, config: Config) -> PlannerShape:
+        """The sizes of a planner that is trained on these data."""
+        feature_width = data.train.start.shape[1]
+        language_width = data.language.shape[1] if data.language is not None else 1
+        return cls(
+            horizon=data.train.action_ids.shape[1],
+            num_actions=len(data.names),
+            feature_width=feature_width,
+            target_width=feature_width if config.loss.supervision == "visual" else language_width,
+        )
 
-def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
-    """One hidden layer with a ReLU."""
-    return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, width_out))
+
+@dataclass(frozen=True)
+class Batch:
+    """The windows of one training step."""
+
+    start: Tensor  # (B, F)
+    goal: Tensor  # (B, F)
+    action_ids: Tensor  # (B, T)
+    noise: Tensor | None = None  # (B, Z), one latent per window; None if the planner has no noise
+    latents: Tensor | None = None  # (1, S, Z): the latents that the diversity loss compares
+    steps: Tensor | None = None  # (B, T, F): the observation at the start of each step, strong supervision only
+    rows: Tensor | None = None  # (B,): the index of each window among the training windows
+    loss_weight: float = 1.0  # this process's share of the global batch, times the number of processes
 
 
-def cosine_positions(num_tokens: int, width: int) -> Tensor:
-    """The fixed sine and cosine positions of Vaswani et al., (num_tokens, width)."""
-    rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
-    angle = torch.arange(num_tokens)[:, None] * rate  # (N, width / 2)
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
+class Learner(ABC):
+    """Trains a planner batch by batch.
+
+    A learner without optimisers has nothing to train: its run is a single epoch.
+    """
+
+    def __init__(self, config: Config, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]) -> None:
+        """Keep what a resumed run needs, by the names that it is saved under; `planner` is one of the modules."""
+        self.config, self.modules, self.optimizers = config, modules, optimizers
+        self._first_rates = {name: optimizer.param_groups[0]["lr"] for name, optimizer in optimizers.items()}
+
+    @property
+    def learning_rate(self) -> float:
+        """The current rate of the first optimiser; 0 without one."""
+        return next((float(o.param_groups[0]["lr"]) for o in self.optimizers.values()), 0.0)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Set the learning rates of an epoch, counted from 1: they fall by `optim.decay` every `decay_every` epochs."""
+        decay = self.config.optim.decay ** ((epoch - 1) // self.config.optim.decay_every)
+        for name, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"] = self._first_rates[name] * decay
+
+    @abstractmethod
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        """Update once; returns the loss terms by name, with their sum under `total`."""
+
+
+class BasePlanner(nn.Module, ABC):
+    """A planner for pairs of observations, built from (shape, config)."""
+
+    preset: ClassVar[str] = "p3iv"  # the preset that it is trained with by default
+    own_settings: ClassVar[tuple[str, ...]] = ()  # settings of PLANNER_SECTIONS that it reads; `plus.` is a section
+
+    shape: PlannerShape
+    config: Config
+
+    @classmethod
+    @abstractmethod
+    def describe(cls, config: Config) -> str:
+        """One line about the method, for the model card and the report."""
+
+    @classmethod
+    def is_visual(cls, config: Config) -> bool:
+        """Whether it learns from the observations at every step (strong supervision)."""
+        return False
+
+    @classmethod
+    def nearby_s(cls, config: Config) -> int:
+        """Up to how many seconds before and after a window's two moments it looks in training."""
+        return 0
+
+    @classmethod
+    def ignores(cls, setting: str) -> bool:
+        """Whether a setting, given by its dotted name, belongs to other planners only."""
+        section = setting.partition(".")[0]
+        return section in PLANNER_SECTIONS and not setting.startswith(cls.own_settings)
+
+    @abstractmethod
+    def fit(self, data: PlanningData) -> None:
+        """Compute what is known before the first training step: feature scales, counts, neighbours."""
+
+    @abstractmethod
+    def make_learner(self, data: PlanningData, sync: Sync) -> Learner:
+        """The learner that trains this planner on these data."""
+
+    @abstractmethod
+    def sampler(self, settings: SampleSettings) -> Sampler:
+        """The sampler that draws plans from this planner."""
+
+    @abstractmethod
+    def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
+        """Scores of all actions at all positions: (B, F) twice -> (B, T, A)."""
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor | None:
+        """The recommended plans (B, T), if the planner chooses them itself; None if Viterbi decodes its logits."""
+        return None
+
+    def recommend(self, start: Tensor, goal: Tensor, transitions: Transitions) -> Tensor:
+        """The recommended plans without sampling, for validation: (B, F) twice -> (B, T)."""
+        own = self.plan(start, goal)
+        if own is not None:
+            return own
+        return Chain.of(self.action_logits(start, goal).softmax(dim=-1), transitions.row).best_paths()[0]
+
+    def calibrate(self, data: PlanningData) -> None:
+        """Choose on validation windows, after every epoch, what is not trained; by default nothing."""
+        return
+
+    def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
+        """How good an epoch is on validation windows; by default success rate, then accuracy."""
+        return val.success_rate, val.mean_accuracy
 
 
 class Standardised(nn.Module):
-    """A network that knows the mean and the spread of the features that it was trained on."""
+    """A network that standardises features with the mean and the spread of the training observations."""
 
     feature_mean: Tensor
     feature_scale: Tensor
@@ -63,77 +177,53 @@ class Standardised(nn.Module):
 
     @torch.no_grad()
     def fit_scale(self, features: Tensor) -> None:
-        """Take the statistics of the training observations, (N, F)."""
+        """Take mean and spread of the training observations, (N, F)."""
         mean, spread = features.double().mean(dim=0), features.double().std(dim=0)
-        is_constant = spread <= 1e-6 * (1.0 + mean.abs())  # up to rounding; such a dimension is left as it is
+        is_constant = spread <= 1e-6 * (1.0 + mean.abs())  # up to rounding; the scale of these dimensions stays 1
         self.feature_mean.copy_(mean)
         self.feature_scale.copy_(torch.where(is_constant, torch.ones_like(spread), spread))
 
 
-Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in one
-
-Module = TypeVar("Module", bound=nn.Module)
-
-OF_SOME = ("baseline.", "plus.")  # how settings begin that not all planners read
-
-Merit = tuple[float, ...]  # of two epochs, the one with the larger is kept
+def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
+    """One hidden layer with a ReLU."""
+    return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, width_out))
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Windows of one step."""
-
-    start: Tensor  # (B, F)
-    goal: Tensor  # (B, F)
-    action_ids: Tensor  # (B, T)
-    noise: Tensor | None  # (B, Z), one latent per window; None where the planner has no noise
-    steps: Tensor | None = None  # (B, T, F): what is seen as each step starts, strong supervision only
-    share: float = 1.0  # of this process's windows in the global batch, times the number of processes
-    rows: Tensor | None = None  # (B,): which of the training windows these are
+def cosine_positions(num_tokens: int, width: int) -> Tensor:
+    """The fixed sine and cosine positions of Vaswani et al., (num_tokens, width)."""
+    rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    angle = torch.arange(num_tokens)[:, None] * rate  # (N, width / 2)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
 
 
-class Learner(Protocol):
-    """Teaches a planner, batch by batch; one without optimisers has nothing to teach, and its run is one epoch."""
-
-    @property
-    def modules(self) -> Mapping[str, nn.Module]:
-        """What a resumed run needs, by the name that it is saved under; the planner is `planner`."""
-
-    @property
-    def optimizers(self) -> Mapping[str, Optimizer]:
-        """By the name that their state is saved under."""
-
-    @property
-    def rates(self) -> Mapping[str, float]:
-        """The learning rate that every optimiser starts with."""
-
-    def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:
-        """Update once, with `latents` (1, S, Z) to compare plans under; returns named terms, the total among them."""
+def adam(module: nn.Module, config: Config, rate: float) -> Optimizer:
+    """The optimiser of the paper's planner, its critic and the baselines."""
+    fused = next(module.parameters()).device.type in ("cpu", "cuda")
+    return torch.optim.Adam(module.parameters(), lr=rate, eps=config.optim.epsilon, fused=fused)
 
 
-def success_first(planner: nn.Module, data: PlanningData, val: PlanScores) -> Merit:  # noqa: ARG001 - the interface
-    """The merit of an epoch by its plans to follow: success rate, then accuracy."""
-    return val.success_rate, val.mean_accuracy
+def mixed_precision(module: nn.Module, config: Config) -> torch.autocast:
+    """The context in which forward passes run: bfloat16 for `optim.precision=mixed`, otherwise no change."""
+    device = next(module.parameters()).device.type
+    return torch.autocast(device, torch.bfloat16, enabled=config.optim.precision == "mixed")
 
 
-@dataclass(frozen=True)
-class PlannerKind(Generic[Module]):
-    """One kind of planner, as a row of functions."""
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Gradients pass through the module but do not reach its parameters."""
+    module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        module.requires_grad_(True)
 
-    build: Callable[[PlannerShape, Config], Module]
-    fit: Callable[[Module, PlanningData], None]  # what is known before the first step: scales, counts, neighbours
-    teach: Callable[[Module, PlanningData, Config, Sync], Learner]
-    sampler: Callable[[Module, SampleSettings], Sampler]
-    scores: Callable[[Module, Tensor, Tensor], Tensor]  # (B, F) twice -> (B, T, A), finite as long as all is well
-    predict: Callable[[Module, Transitions, Tensor, Tensor], Tensor]  # the plans to follow, (B, T): for validation
-    describe: Callable[[Config], str]  # a line for the model card
-    reads: tuple[str, ...] = OF_SOME  # which of those settings it reads, by the beginnings of their names
-    is_visual: Callable[[Config], bool] = lambda _: False  # whether it learns from what is seen at every step
-    nearby_s: Callable[[Config], int] = lambda _: 0  # how far from its windows' moments it looks in training, seconds
-    settle: Callable[[Module, PlanningData], None] = lambda *_: None  # what it chooses on validation after an epoch
-    merit: Callable[[Module, PlanningData, PlanScores], Merit] = success_first  # of an epoch, on validation
-    preset: str = "p3iv"  # whose settings it is trained with unless told otherwise
 
-    def ignores(self, setting: str) -> bool:
-        """Whether it does not read a setting, given by its dotted name."""
-        return setting.startswith(OF_SOME) and not setting.startswith(self.reads)
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """The module without dropout; its mode is restored afterwards."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)

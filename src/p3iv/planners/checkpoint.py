@@ -1,15 +1,15 @@
-"""Checkpoints: one safetensors file each, replaced as a whole, with all else as JSON in its header.
+"""Checkpoints: one safetensors file each, with everything but the tensors as JSON in its header.
 
-`checkpoints/best/model.safetensors` holds the planner; `checkpoints/last/state.safetensors` all modules and optimisers
-of its learner (for P3IV also the critic), so that a run goes on where it stopped. One file, because a rename is then
-all that a save has to do: killed at any moment, the previous checkpoint still loads.
+`checkpoints/best/model.safetensors` holds the planner; `checkpoints/last/state.safetensors` holds all modules and
+optimisers of its learner (for P3IV also the critic), so that a run continues where it stopped. Because a checkpoint is
+one file, saving ends with a single rename: if the process is killed at any moment, the previous checkpoint still loads.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.files import atomic_file
 from p3iv.metrics.plans import PlanScores
-from p3iv.planners.base import Learner, Merit, PlannerKind, PlannerShape
+from p3iv.planners.base import BasePlanner, Learner, PlannerShape, SelectionScore
 from p3iv.planners.device import check_precision, dtype_of
-from p3iv.planners.registry import kind_of
+from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
 
@@ -32,52 +32,48 @@ BEST = Path("checkpoints/best/model.safetensors")
 
 LAST = Path("checkpoints/last/state.safetensors")
 
-FORMAT = 2
+FORMAT = 3
 
-# Of optim, when a run is resumed.
+# Settings of optim that may differ when a run is resumed.
 CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learning_rate")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """How far a run has come."""
 
-    epoch: int  # finished ones
+    epoch: int  # the number of finished epochs
     cpu_s: float
     best_epoch: int
-    best: PlanScores | None  # on validation
-    merit: Merit = ()  # that made it the best
+    best: PlanScores | None  # on validation windows
+    selection_score: SelectionScore = ()  # of the best epoch
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a checkpoint says of itself."""
+    """Everything in a checkpoint except the tensors."""
 
     config: Config
     shape: PlannerShape
     names: tuple[str, ...]  # the vocabulary
-    encoder: str | None  # of the features, so that a user's pictures can be encoded the same way
+    encoder: str | None  # of the features, to encode a user's pictures in the same way
     data_label: str
-    data_fingerprint: str  # of features, language and the windows of all sides
+    data_fingerprint: str  # of features, language and the windows of train, val and test
     progress: Progress
 
 
 @dataclass(frozen=True)
 class TrainedPlanner:
-    """A planner as a checkpoint holds it: with all that planning needs and no dataset."""
+    """A planner with everything that planning needs, without a dataset."""
 
-    planner: Any  # the module that its kind builds
+    planner: BasePlanner
     transitions: Transitions
     header: Header
     others: tuple[TrainedPlanner, ...] = ()  # the rest of an ensemble
 
-    @property
-    def kind(self) -> PlannerKind[Any]:
-        return kind_of(self.header.config.planner)
-
     def sampler(self, settings: SampleSettings) -> Sampler:
-        """What draws plans from it, or from the ensemble that it leads."""
-        own = self.kind.sampler(self.planner, settings)
+        """The sampler of this planner, or of the ensemble."""
+        own = self.planner.sampler(settings)
         return EnsembleSampler([own, *(other.sampler(settings) for other in self.others)]) if self.others else own
 
 
@@ -91,7 +87,7 @@ def save_best(run: Path, trained: TrainedPlanner) -> None:
 
 
 def save_last(run: Path, learner: Learner, header: Header) -> None:
-    """Write all that a resumed run needs; random state is none of it, since every draw is named by seed and place."""
+    """Write what a resumed run needs. No random state: every draw is seeded by its purpose, epoch and window."""
     tensors = {
         f"{prefix}.{name}": tensor
         for prefix, module in learner.modules.items()
@@ -104,16 +100,16 @@ def save_last(run: Path, learner: Learner, header: Header) -> None:
 
 
 def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
-    """The planner of a checkpoint file, in evaluation mode, and what the checkpoint says of itself."""
+    """The planner of a checkpoint file, in evaluation mode."""
     tensors, header = read_checkpoint(path)
-    if header.config.optim.precision != "mixed":  # which concerns training alone
+    if header.config.optim.precision != "mixed":  # mixed precision is for training only
         check_precision(header.config.optim, torch.device(device))
-    planner = kind_of(header.config.planner).build(header.shape, header.config).to(dtype_of(header.config.optim))
+    planner = planner_class(header.config.planner)(header.shape, header.config).to(dtype_of(header.config.optim))
     _load_module(planner, _part(tensors, "planner"), path)
     matrices = _part(tensors, "transitions")
     size = (header.shape.num_actions,) * 2
     if any(kind not in matrices or matrices[kind].shape != size for kind in ("row", "paper")):
-        raise CheckpointError(f"{path} holds no transitions for its {size[0]} actions: it is no planner.")
+        raise CheckpointError(f"{path} has no transitions for its {size[0]} actions, so it is not a planner.")
     transitions = Transitions(matrices["row"], matrices["paper"], float(matrices["smoothing"]))
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
@@ -122,26 +118,26 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
     """The planners of one or several checkpoint files, as one.
 
     Raises:
-        CheckpointError: where a member was not made for the same actions, horizon and features as the first, or not
-            from the same windows: what one of them is tested on, another may have learned.
+        CheckpointError: if a member was made for other actions, horizons or features than the first, or was trained on
+            other windows, which may include test windows of the first.
     """
     first, *others = (load_planner(path, device=device) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
         if other.header.names != first.header.names:
-            raise CheckpointError(f"{path} was made for another vocabulary than {paths[0]}: they are no ensemble.")
+            raise CheckpointError(f"{path} has another vocabulary than {paths[0]}, so they cannot form an ensemble.")
         if other.header.shape != first.header.shape:
             difference = _difference(other.header.shape, first.header.shape)
-            raise CheckpointError(f"{path} was made for {difference}, as {paths[0]} was: they are no ensemble.")
+            raise CheckpointError(f"{path} has {difference} as in {paths[0]}, so they cannot form an ensemble.")
         if other.header.data_fingerprint != first.header.data_fingerprint:
             raise CheckpointError(
-                f"{path} learned from other features, windows or another split than {paths[0]}, so it may know what "
-                f"that one is tested on: they are no ensemble. Train both on the same data with the same --split."
+                f"{path} was trained on other features, windows or another split than {paths[0]} and may have seen "
+                f"its test windows, so they cannot form an ensemble. Train both on the same data and --split."
             )
     return replace(first, others=tuple(others))
 
 
 def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
-    """Put a learner where the run stopped, after the checkpoint and what is asked for have been held together."""
+    """Restore the learner, after checking that the checkpoint matches the requested configuration."""
     path = run / LAST
     tensors, header = read_checkpoint(path)
     check_fits(header, expected, path)
@@ -153,10 +149,10 @@ def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
 
 
 def check_fits(found: Header, expected: Header, path: Path) -> None:
-    """Refuse a checkpoint of another configuration, vocabulary or feature width, saying which."""
+    """Refuse a checkpoint of another configuration, vocabulary, feature width or dataset, and say which."""
     may_change = {name: getattr(expected.config.optim, name) for name in CHANGEABLE}
     asked = replace(found.config, optim=replace(found.config.optim, **may_change))
-    for name in ("planner", "seed", "data", "model", "loss", "baseline", "plus", "optim"):
+    for name in (field.name for field in fields(Config) if field.name != "preset"):
         have, want = getattr(asked, name), getattr(expected.config, name)
         if have != want:
             raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
@@ -164,12 +160,12 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
         raise CheckpointError(f"{path} was made for {_difference(found.shape, expected.shape)}.")
     if found.names != expected.names:
         raise CheckpointError(
-            f"{path} was made for another vocabulary of {len(found.names)} actions than this dataset's."
+            f"{path} was made for another vocabulary ({len(found.names)} actions) than that of this dataset."
         )
     if found.data_fingerprint != expected.data_fingerprint:
         raise CheckpointError(
             f"{path} was trained on other features, step embeddings, windows or another split than this dataset has. "
-            f"Train anew with another --out."
+            f"Train a new run with another --out."
         )
 
 
@@ -181,10 +177,15 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Header]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = _header_from(json.loads(metadata.get("p3iv", "null")))
+        content = json.loads(metadata.get("p3iv", "null"))
+        if content["format"] == FORMAT:
+            return tensors, _header_from(content)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, ConfigError) as error:
-        raise CheckpointError(f"{path} is not a checkpoint of this program: {error}") from error
-    return tensors, header
+        raise CheckpointError(f"{path} is not a p3iv checkpoint: {error}") from error
+    raise CheckpointError(
+        f"{path} has checkpoint format {content['format']!r}, but this version of p3iv reads format {FORMAT}. "
+        f"Train it again: p3iv train DIR --out RUN."
+    )
 
 
 def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
@@ -194,17 +195,14 @@ def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
 
 
 def _header_from(content: dict[str, Any]) -> Header:
-    if content["format"] != FORMAT:
-        raise ValueError(f"format {content['format']}, this program reads {FORMAT}")
     progress = dict(content["progress"])
-    progress["best"] = best = PlanScores(**progress["best"]) if progress["best"] else None
-    # Older checkpoints name no merit: theirs was that of the plans to follow.
-    progress["merit"] = tuple(progress.get("merit", (best.success_rate, best.mean_accuracy) if best else ()))
+    progress["best"] = PlanScores(**progress["best"]) if progress["best"] else None
+    progress["selection_score"] = tuple(progress["selection_score"])
     return Header(
         config=config_from(content["config"]),
         shape=PlannerShape(**content["shape"]),
         names=tuple(content["names"]),
-        encoder=content.get("encoder"),
+        encoder=content["encoder"],
         data_label=str(content["data_label"]),
         data_fingerprint=str(content["data_fingerprint"]),
         progress=Progress(**progress),

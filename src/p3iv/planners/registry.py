@@ -1,38 +1,40 @@
-"""The one table of planners: a name, and how the planner of that name is built, fitted, asked and kept."""
+"""The one table of planners: a name, and the class under `p3iv.planners` that implements it.
+
+A class is imported only when it is asked for, so that loading one planner does not import the others.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import cast
 
 from p3iv.errors import ConfigError
-from p3iv.planners.base import PlannerKind
-from p3iv.planners.baselines import ddn, ext_gail, graph, majority, plate, random, retrieval, uaaa, upn, wltdo
-from p3iv.planners.p3iv import learner
-from p3iv.planners.plus import planner as plus
+from p3iv.planners.base import BasePlanner
 
-PLANNERS: dict[str, PlannerKind[Any]] = {
-    "p3iv": learner.KIND,
-    "p3iv-plus": plus.KIND,
-    "random": random.KIND,
-    "retrieval": retrieval.KIND,
-    "majority": majority.KIND,
-    "graph": graph.KIND,
-    "wltdo": wltdo.KIND,
-    "uaaa": uaaa.KIND,
-    "upn": upn.KIND,
-    "ddn": ddn.KIND,
-    "plate": plate.KIND,
-    "ext-gail": ext_gail.KIND,
-    "ext-gail-no-aug": ext_gail.KIND_WITHOUT_AUGMENTATION,
+PLANNERS = {
+    "p3iv": "p3iv.planner:P3IV",
+    "p3iv-plus": "plus.planner:P3IVPlus",
+    "random": "baselines.random:RandomPlanner",
+    "retrieval": "baselines.retrieval:Retrieval",
+    "majority": "baselines.majority:Majority",
+    "graph": "baselines.graph:Graph",
+    "wltdo": "baselines.wltdo:Wltdo",
+    "uaaa": "baselines.uaaa:Uaaa",
+    "upn": "baselines.upn:Upn",
+    "ddn": "baselines.ddn:Ddn",
+    "plate": "baselines.plate:Plate",
+    "ext-gail": "baselines.ext_gail:ExtGail",
+    "ext-gail-no-aug": "baselines.ext_gail:ExtGailWithoutAugmentation",
 }
 
 
-def kind_of(name: str) -> PlannerKind[Any]:
-    """The planner of a name.
+def planner_class(name: str) -> type[BasePlanner]:
+    """The class of a planner.
 
     Raises:
-        ConfigError: naming those that there are.
+        ConfigError: if there is no planner of this name; the message lists all names.
     """
     if name not in PLANNERS:
         raise ConfigError(f"planner={name!r}, but it must be one of {', '.join(PLANNERS)}.")
-    return PLANNERS[name]
+    module, _, class_name = PLANNERS[name].partition(":")
+    return cast(type[BasePlanner], getattr(import_module(f"p3iv.planners.{module}"), class_name))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from p3iv.config import config_from
 from p3iv.errors import ConfigError
-from p3iv.planners.registry import kind_of
+from p3iv.planners.registry import planner_class
 from p3iv.report.inputs import Evaluation, RunRecord
 from p3iv.types import counted
 
@@ -78,7 +78,7 @@ def _method(run: RunRecord) -> str:
     """The planner's own words for what its settings make of it; none where they are not settings of this version."""
     try:
         config = config_from(run.config)
-        return kind_of(config.planner).describe(config)
+        return planner_class(config.planner).describe(config)
     except ConfigError:
         return ""
 

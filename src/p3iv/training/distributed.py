@@ -1,8 +1,8 @@
 """Several processes, one global batch: every process takes its share of the windows and gradients are averaged.
 
-Started by torchrun; in one process nothing here does anything. One flat all-reduce per step, because the planner is
-small and its step runs the network more than once, which a wrapped module would not see. A loss is a mean over this
-process's windows, weighted by `Batch.share`, so that the average over processes is the mean over the global batch.
+torchrun starts the processes; with a single process nothing here has an effect. One flat all-reduce per step instead of
+DistributedDataParallel, because the planner is small and a step runs the network more than once. A loss is a mean over
+this process's windows, weighted by `Batch.loss_weight`, so that the average over processes is the mean over the batch.
 """
 
 from __future__ import annotations

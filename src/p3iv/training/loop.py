@@ -1,8 +1,8 @@
-"""Training: epochs over shuffled windows, validation after each, checkpoints, and a run folder that explains itself.
+"""Training: epochs over shuffled windows, validation and a checkpoint after each, in a documented run folder.
 
-Every random draw is named by the seed and its place (the epoch; for noise, also the window's index), never by what was
-drawn before. So a run that was interrupted ends bit for bit where an uninterrupted one ends (on the CPU, with the same
-threads and processes), and but for dropout the number of processes does not change what a window sees.
+Every random draw is seeded by its purpose and its place (the epoch; for noise, also the window's index), never by
+earlier draws. So an interrupted and resumed run ends bit for bit like an uninterrupted one (on the CPU, with the same
+threads and processes), and except for dropout the number of processes does not change what a window is trained with.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive
 from p3iv.metrics.plans import PlanScores, score_plans
-from p3iv.planners.base import Batch, Learner, PlannerShape
+from p3iv.planners.base import BasePlanner, Batch, Learner, PlannerShape
 from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
 from p3iv.planners.device import check_precision, choose_device, dtype_of
-from p3iv.planners.p3iv.learner import EVALUATION_BATCH
-from p3iv.planners.registry import kind_of
+from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import fit_transitions
 from p3iv.training.distributed import World, join_world
 from p3iv.training.run_folder import MetricsTable, check_run, open_run, write_card
 
+VALIDATION_BATCH = 1024  # windows
+
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What is known after an epoch."""
+    """The outcome of one epoch."""
 
     epoch: int
     epochs: int
@@ -48,7 +49,7 @@ class EpochReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What is known after a step."""
+    """The outcome of one training step."""
 
     epoch: int
     epochs: int
@@ -59,7 +60,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What to train, on what, where to."""
+    """What to train, on which dataset, into which folder."""
 
     dataset: Dataset
     run: Path
@@ -79,7 +80,7 @@ class TrainResult:
     run: Path
     epochs: int
     best_epoch: int
-    best: PlanScores | None  # on validation
+    best: PlanScores | None  # on validation windows
     cpu_s: float
 
 
@@ -87,9 +88,9 @@ def train(request: TrainRequest) -> TrainResult:
     """Train a planner into a run folder.
 
     Raises:
-        BusyError: where another process is training into it.
+        BusyError: if another process is training into it.
     """
-    if int(os.environ.get("RANK", "0")) != 0:  # the others never look at the folder
+    if int(os.environ.get("RANK", "0")) != 0:  # only the first process uses the folder
         return _train(request)
     with exclusive(request.run, doing=f"is training in {request.run}"):
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
@@ -99,8 +100,8 @@ def train(request: TrainRequest) -> TrainResult:
 def _train(request: TrainRequest) -> TrainResult:
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
-    kind, config = kind_of(request.config.planner), request.config
-    is_visual, nearby_s = kind.is_visual(config), kind.nearby_s(config)
+    config, chosen = request.config, planner_class(request.config.planner)
+    is_visual, nearby_s = chosen.is_visual(config), chosen.nearby_s(config)
     data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
     for note in data.notes:
         request.on_note(note)
@@ -110,20 +111,19 @@ def _train(request: TrainRequest) -> TrainResult:
 
 
 class _Run:
-    """One run, from the first epoch or from where it stopped."""
+    """One run, from the first epoch or from its last checkpoint."""
 
     def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
-        self.kind = kind_of(self.config.planner)
         self.transitions = fit_transitions(data)
-        self.learner = self._new_learner()
-        self.planner = self.learner.modules["planner"]
+        self.planner = self._new_planner()
+        self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
         self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
         self.header = Header(
             config=self.config,
-            shape=_shape_of(data, self.config),
+            shape=self.planner.shape,
             names=data.names,
             encoder=data.encoder,
             data_label=data.label,
@@ -141,10 +141,10 @@ class _Run:
         return self.header.progress
 
     def train(self) -> TrainResult:
-        """Run the epochs that are left, keeping the best planner and the last state."""
+        """Run the remaining epochs, keeping the best planner and the last state."""
         table = self._open() if self.world.is_first else None
         try:
-            while self.progress.epoch < self.num_epochs and not self._has_had_enough():
+            while self.progress.epoch < self.num_epochs and not self._is_over():
                 report = self._one_epoch(self.progress.epoch + 1)
                 if table is not None:
                     self._keep(report, table)
@@ -171,73 +171,70 @@ class _Run:
         began = time.monotonic()
         terms = self._train_epoch(epoch) if self.learner.optimizers else {}
         self._check_planner(epoch)
-        self.kind.settle(self.planner, self.data)
-        val = score_plans(self._predict_val(), self.data.val.action_ids)
-        merit, best = self.kind.merit(self.planner, self.data, val), self.progress.best
-        is_best = best is None or merit > self.progress.merit
+        self.planner.calibrate(self.data)
+        val = score_plans(self._plan_val(), self.data.val.action_ids)
+        score, best = self.planner.selection_score(self.data, val), self.progress.best
+        is_best = best is None or score > self.progress.selection_score
         progress = Progress(
             epoch=epoch,
             cpu_s=self.resumed_cpu_s + self.world.total(time.process_time() - self.cpu_at_start),
             best_epoch=epoch if is_best else self.progress.best_epoch,
             best=val if is_best else best,
-            merit=merit if is_best else self.progress.merit,
+            selection_score=score if is_best else self.progress.selection_score,
         )
         self.header = replace(self.header, progress=progress)
         seconds = time.monotonic() - began
         return EpochReport(epoch, self.num_epochs, terms, val, is_best, seconds, progress.cpu_s)
 
-    def _predict_val(self) -> Tensor:
-        """The plans to follow of the validation windows: (N, T)."""
+    def _plan_val(self) -> Tensor:
+        """The recommended plans of the validation windows: (N, T)."""
         self.planner.eval()
         val = self.data.val
         with torch.no_grad():
             parts = [
-                self.kind.predict(self.planner, self.transitions, self._place(start), self._place(goal)).cpu()
-                for start, goal in zip(val.start.split(EVALUATION_BATCH), val.goal.split(EVALUATION_BATCH), strict=True)
+                self.planner.recommend(self._place(start), self._place(goal), self.transitions).cpu()
+                for start, goal in zip(val.start.split(VALIDATION_BATCH), val.goal.split(VALIDATION_BATCH), strict=True)
             ]
         return torch.cat(parts)
 
     def _train_epoch(self, epoch: int) -> dict[str, float]:
         """One pass over the training windows; returns the means of the named terms."""
-        optim = self.config.optim
-        rate = optim.decay ** ((epoch - 1) // optim.decay_every)
-        for name, optimizer in self.learner.optimizers.items():
-            _set_rate(optimizer, self.learner.rates[name] * rate)
+        self.learner.start_epoch(epoch)
         draws = _Draws(self.config, len(self.data.train), epoch, self.world)
-        batches = draws.order.split(optim.batch_size)
+        batches = draws.order.split(self.config.optim.batch_size)
         history, names = [], []
         for step, indices in enumerate(batches):
             own = self.world.share_of(indices)
-            batch = self._batch(own, draws, share=len(own) * self.world.size / len(indices))
-            latents = None if draws.latents is None else self._place(draws.latents[step][None])
-            terms = self.learner.train_step(batch, latents)
+            batch = self._batch(own, draws, step, loss_weight=len(own) * self.world.size / len(indices))
+            terms = self.learner.train_step(batch)
             names = list(terms)
             values = torch.stack(list(terms.values()))
-            # A process without a window in this batch has nothing to say, and its means over nothing are no numbers.
-            history.append(values * batch.share if len(own) else torch.zeros_like(values))
+            # A process without a window in this batch has means over nothing, which are NaN.
+            history.append(values * batch.loss_weight if len(own) else torch.zeros_like(values))
             self.request.on_step(StepReport(epoch, self.num_epochs, step + 1, len(batches), terms))
         steps = self.world.mean(torch.stack(history))  # (steps, terms)
         self._check_finite(steps, names, epoch)
         sizes = torch.tensor([len(indices) for indices in batches], device=steps.device, dtype=steps.dtype)
         return dict(zip(names, (sizes @ steps / len(draws.order)).tolist(), strict=True))
 
-    def _batch(self, indices: Tensor, draws: _Draws, *, share: float) -> Batch:
+    def _batch(self, indices: Tensor, draws: _Draws, step: int, *, loss_weight: float) -> Batch:
         train = self.data.train
         return Batch(
             start=self._place(train.start[indices]),
             goal=self._place(train.goal[indices]),
             action_ids=train.action_ids[indices].to(self.device),
             noise=None if draws.noise is None else self._place(draws.noise[indices]),
+            latents=None if draws.latents is None else self._place(draws.latents[step][None]),
             steps=None if train.steps is None else self._place(train.steps[indices]),
             rows=indices,
-            share=share,
+            loss_weight=loss_weight,
         )
 
     def _place(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, self.dtype)
 
     def _check_finite(self, steps: Tensor, names: list[str], epoch: int) -> None:
-        """Name the terms that were the first to be no numbers; (steps, terms)."""
+        """Raise an error that names the first loss terms that became NaN or infinite; (steps, terms)."""
         broken = ~steps.isfinite()
         if broken.any():
             step = int(broken.any(dim=1).nonzero()[0])
@@ -245,49 +242,48 @@ class _Run:
             raise self._stop(epoch, f"in step {step + 1}, {', '.join(first)} stopped being finite")
 
     def _check_planner(self, epoch: int) -> None:
-        """Losses are taken before each update: what the last one of an epoch broke shows here, before it is saved."""
+        """Check what the last update of an epoch left behind, before it is saved: losses come before each update."""
         modules = self.learner.modules.values()
         if not all(parameter.isfinite().all() for module in modules for parameter in module.parameters()):
             raise self._stop(epoch, "the parameters stopped being finite")
         few = self.data.val.start[:64], self.data.val.goal[:64]
         self.planner.eval()
         with torch.no_grad():
-            scores = self.kind.scores(self.planner, *map(self._place, few))
-        if not scores.isfinite().all():
+            logits = self.planner.action_logits(*map(self._place, few))
+        if not logits.isfinite().all():
             raise self._stop(epoch, "the predictions for validation windows stopped being finite")
 
     def _stop(self, epoch: int, what: str) -> TrainingError:
         kept = f"The state after epoch {epoch - 1} is kept." if epoch > 1 else "Nothing was saved yet."
         lower = f"--set optim.learning_rate={self.config.optim.learning_rate / 3:.1e}"
-        return TrainingError(f"Epoch {epoch}: {what}. {kept} Go on with a lower rate: --resume {lower}.")
+        return TrainingError(f"Epoch {epoch}: {what}. {kept} Continue with a lower rate: --resume {lower}.")
 
     def _keep(self, report: EpochReport, table: MetricsTable) -> None:
-        """Save after every epoch; what a run goes on from comes last, so that the rest is at most repeated."""
+        """Save after every epoch; the state for `--resume` comes last, so that at worst the rest is written twice."""
         scores = {f"val_{name}": value for name, value in asdict(report.val).items() if name != "num_windows"}
-        rate = next((o.param_groups[0]["lr"] for o in self.learner.optimizers.values()), 0.0)
+        rate = self.learner.learning_rate
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
         table.add({"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds})
         if report.is_best:
             save_best(self.request.run, TrainedPlanner(self.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)
 
-    def _has_had_enough(self) -> bool:
-        """Whether the budget would not last for another epoch, or validation has not improved for too long."""
+    def _is_over(self) -> bool:
+        """Whether the CPU budget is too small for another epoch, or validation has not improved for too long."""
         optim, done = self.config.optim, self.progress
         with_next_s = done.cpu_s * (done.epoch + 1) / max(1, done.epoch)
         is_spent = optim.max_cpu_s is not None and with_next_s > optim.max_cpu_s
         return is_spent or (optim.patience is not None and done.epoch - done.best_epoch >= optim.patience)
 
-    def _new_learner(self) -> Learner:
+    def _new_planner(self) -> BasePlanner:
         torch.manual_seed(name_seed(self.config.seed, "parameters"))
-        planner = self.kind.build(_shape_of(self.data, self.config), self.config)
-        self.kind.fit(planner, self.data)
-        planner = planner.to(self.device, self.dtype)
-        return self.kind.teach(planner, self.data, self.config, self.world.average_gradients)
+        planner = planner_class(self.config.planner)(PlannerShape.of(self.data, self.config), self.config)
+        planner.fit(self.data)
+        return planner.to(self.device, self.dtype)
 
 
 class _Draws:
-    """The random numbers of one epoch, the same in every process but for dropout."""
+    """The random numbers of one epoch, the same in every process except for dropout."""
 
     def __init__(self, config: Config, num_windows: int, epoch: int, world: World) -> None:
         def generator(purpose: str) -> torch.Generator:
@@ -309,22 +305,6 @@ def name_seed(seed: int, purpose: str, *place: int) -> int:
     """A seed of 63 bits for one purpose at one place."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{'/'.join(map(str, place))}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
-
-
-def _shape_of(data: PlanningData, config: Config) -> PlannerShape:
-    is_visual = config.loss.supervision == "visual"
-    language_width = data.language.shape[1] if data.language is not None else 1
-    return PlannerShape(
-        horizon=data.train.action_ids.shape[1],
-        num_actions=len(data.names),
-        feature_width=data.train.start.shape[1],
-        target_width=data.train.start.shape[1] if is_visual else language_width,
-    )
-
-
-def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
 
 
 def _check_world(config: Config, world: World) -> None:

@@ -17,7 +17,7 @@ from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
 from p3iv.files import is_leftover, write_text
 from p3iv.planners.checkpoint import Header
-from p3iv.planners.registry import kind_of
+from p3iv.planners.registry import planner_class
 
 
 def write_card(run: Path, header: Header, data: PlanningData) -> None:
@@ -41,7 +41,7 @@ out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, se
 - data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
   split `{config.data.split}`, split seed {config.data.split_seed}
 - windows: {config.data.window}, protocol {config.data.protocol}
-{notes}- {kind_of(config.planner).describe(config)}
+{notes}- {planner_class(config.planner).describe(config)}
 - trained for {progress.epoch} epochs, {progress.cpu_s:.0f} CPU seconds
 - best epoch {progress.best_epoch}: {scores}
 
@@ -113,7 +113,7 @@ def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
     if not run.is_dir() or all(is_leftover(path) for path in run.iterdir()):
         return
     if not (run / "config.yaml").exists():
-        raise TrainingError(f"{run} is not empty and has no config.yaml, so it is no run. Pass another --out.")
+        raise TrainingError(f"{run} is not empty and has no config.yaml, so it is not a p3iv run. Pass another --out.")
     if not (resume or overwrite):
         raise TrainingError(f"{run} holds a run. Pass --resume to go on with it, --overwrite, or another --out.")
 

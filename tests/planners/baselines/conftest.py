@@ -13,7 +13,7 @@ from p3iv.config import Config, override, preset_config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.registry import kind_of
+from p3iv.planners.registry import planner_class
 
 Build = Callable[..., Any]
 
@@ -39,7 +39,7 @@ def build() -> Build:
 
     def make(name: str, *, horizon: int = 3, num_actions: int = 4, **changes: Any) -> Any:
         torch.manual_seed(3)
-        planner = kind_of(name).build(PlannerShape(horizon, num_actions, 6, 1), quick(name, **changes))
+        planner = planner_class(name)(PlannerShape(horizon, num_actions, 6, 1), quick(name, **changes))
         return planner.double().eval()
 
     return make

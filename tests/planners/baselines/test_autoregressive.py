@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from p3iv.planners.baselines.autoregressive import Autoregressive, beam_search
-from p3iv.planners.registry import kind_of
 from p3iv.plans.draws import SampleSettings
 from planners.baselines.conftest import Build
 
@@ -86,7 +85,7 @@ def test_at_inference_a_planner_follows_its_own_actions(build: Build, name: str)
 @pytest.mark.parametrize("name", ["wltdo", "uaaa", "ddn", "plate"])
 def test_draws_have_the_probabilities_of_their_plans(build: Build, name: str) -> None:
     planner, (start, goal) = build(name, horizon=2, num_actions=3, baseline__temperature=0.5), pairs(1)
-    draws = kind_of(name).sampler(planner, SampleSettings(6000)).draw(start, goal)
+    draws = planner.sampler(SampleSettings(6000)).draw(start, goal)
     marginals = torch.zeros(2, 3, dtype=torch.float64)
     for plan in itertools.product(range(3), repeat=2):
         forced = planner.force(start, goal, torch.tensor([plan]))

@@ -5,24 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from p3iv.data.tensors import PlanningData
+from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.retrieval import nearest_plans
-from p3iv.planners.registry import kind_of
+from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import SampleSettings, blocks_of, seed_of
 from p3iv.plans.transitions import fit_transitions
-from p3iv.training.loop import _shape_of
 from planners.baselines.conftest import quick
 
 
-def fitted(name: str, data: PlanningData, **changes: object) -> object:
-    config, kind = quick(name, **changes), kind_of(name)
-    planner = kind.build(_shape_of(data, config), config)
-    kind.fit(planner, data)
+def fitted(name: str, data: PlanningData, **changes: object) -> Any:
+    config = quick(name, **changes)
+    planner = planner_class(name)(PlannerShape.of(data, config), config)
+    planner.fit(data)
     return planner
 
 
@@ -43,14 +44,14 @@ def literal_neighbours(data: PlanningData, number: int, k: int) -> list[tuple[in
 
 
 def test_retrieval_is_its_literal_transcription(data: PlanningData) -> None:
-    kind, planner = kind_of("retrieval"), fitted("retrieval", data)
+    planner = fitted("retrieval", data)
     test = replace(data.test, windows=data.test.windows[:25], start=data.test.start[:25], goal=data.test.goal[:25])
     expected = [literal_neighbours(data, number, 1)[0] for number in range(25)]
-    found = kind.predict(planner, None, test.start, test.goal)  # type: ignore[arg-type]
+    found = planner.plan(test.start, test.goal)
     assert [tuple(plan) for plan in found.tolist()] == expected
     assert torch.equal(nearest_plans(data.train, test), found)
-    draws = kind.sampler(planner, SampleSettings(7)).draw(test.start, test.goal)
-    assert torch.equal(draws.best, found)  # type: ignore[arg-type]
+    draws = planner.sampler(SampleSettings(7)).draw(test.start, test.goal)
+    assert torch.equal(draws.best, found)
     assert (draws.argmax == found[:, None]).all()
 
 
@@ -67,13 +68,13 @@ def test_among_windows_that_look_the_same_retrieval_takes_the_first(data: Planni
 
 def test_more_neighbours_are_a_distribution_of_plans(data: PlanningData) -> None:
     planner = fitted("retrieval", data, baseline__neighbours=5)
-    draws = kind_of("retrieval").sampler(planner, SampleSettings(4000)).draw(data.test.start[:4], data.test.goal[:4])
+    draws = planner.sampler(SampleSettings(4000)).draw(data.test.start[:4], data.test.goal[:4])
     for number in range(4):
         plans = Counter(literal_neighbours(data, number, 5))
         drawn = Counter(tuple(plan) for plan in draws.argmax[number].tolist())
         assert set(drawn) == set(plans)
         assert all(abs(drawn[plan] / 4000 - count / 5) < 0.04 for plan, count in plans.items())
-        assert plans[tuple(draws.best[number].tolist())] == max(plans.values())  # type: ignore[index]
+        assert plans[tuple(draws.best[number].tolist())] == max(plans.values())
         first = {plan[0] for plan in plans}
         for action in first:
             share = sum(count for plan, count in plans.items() if plan[0] == action) / 5
@@ -82,7 +83,7 @@ def test_more_neighbours_are_a_distribution_of_plans(data: PlanningData) -> None
 
 def test_random_is_its_literal_transcription(data: PlanningData) -> None:
     planner, settings = fitted("random", data, seed=11), SampleSettings(200, seed=4)
-    draws = kind_of("random").sampler(planner, settings).draw(data.test.start[:3], data.test.goal[:3])
+    draws = planner.sampler(settings).draw(data.test.start[:3], data.test.goal[:3])
     uniforms = blocks_of(torch.rand, 200, 3, seed=seed_of(settings, "categorical")).flatten(0, 1)[:200]
     size = len(data.names)
     for number in range(3):
@@ -102,11 +103,11 @@ def test_random_is_its_literal_transcription(data: PlanningData) -> None:
 
 def test_random_plans_are_uniform_over_the_vocabulary(data: PlanningData) -> None:
     planner = fitted("random", data)
-    draws = kind_of("random").sampler(planner, SampleSettings(20_000)).draw(data.test.start[:1], data.test.goal[:1])
+    draws = planner.sampler(SampleSettings(20_000)).draw(data.test.start[:1], data.test.goal[:1])
     counts = torch.bincount(draws.argmax.flatten(), minlength=len(data.names)).double()
     expected = counts.sum() / len(data.names)
     assert float(((counts - expected).square() / expected).sum()) < 2 * len(data.names)
-    plans = kind_of("random").predict(planner, None, data.test.start, data.test.goal)  # type: ignore[arg-type]
+    plans = planner.plan(data.test.start, data.test.goal)
     assert len(plans.unique(dim=0)) == len(data.test)  # every pair has its own
 
 
@@ -114,10 +115,10 @@ def test_majority_is_the_most_frequent_plan_of_the_predicted_procedure(data: Pla
     planner = fitted("majority", data)
     assert data.train.task_ids is not None
     assert data.test.task_ids is not None
-    ranks = planner.predict_task(data.test.start, data.test.goal)  # type: ignore[attr-defined]
+    ranks = planner.predict_task(data.test.start, data.test.goal)
     tasks = data.train.task_ids.unique()[ranks]
     assert (tasks == data.test.task_ids).float().mean() > 0.5
-    plans = kind_of("majority").predict(planner, None, data.test.start, data.test.goal)  # type: ignore[arg-type]
+    plans = planner.plan(data.test.start, data.test.goal)
     for task, plan in zip(tasks.tolist(), plans.tolist(), strict=True):
         counts = Counter(map(tuple, data.train.action_ids[data.train.task_ids == task].tolist()))
         best = max(counts.values())
@@ -127,12 +128,12 @@ def test_majority_is_the_most_frequent_plan_of_the_predicted_procedure(data: Pla
 def test_graph_takes_the_best_of_all_paths_between_its_ends(data: PlanningData) -> None:
     planner = fitted("graph", data)
     row = fit_transitions(data).row.double()
-    first_last = planner.predict_ends(data.test.start[:6], data.test.goal[:6])  # type: ignore[attr-defined]
-    plans = kind_of("graph").predict(planner, None, data.test.start[:6], data.test.goal[:6])  # type: ignore[arg-type]
+    first_last = planner.predict_ends(data.test.start[:6], data.test.goal[:6])
+    plans = planner.plan(data.test.start[:6], data.test.goal[:6])
     for (first, last), plan in zip(first_last.tolist(), plans.tolist(), strict=True):
         scores = [float(row[first, middle] * row[middle, last]) for middle in range(len(data.names))]
         assert (plan[0], plan[2]) == (first, last)
         assert scores[plan[1]] == max(scores)
     assert (first_last[:, 0] == data.test.action_ids[:6, 0]).float().mean() >= 0.5
-    drawn = kind_of("graph").sampler(planner, SampleSettings(50)).draw(data.test.start[:6], data.test.goal[:6])
+    drawn = planner.sampler(SampleSettings(50)).draw(data.test.start[:6], data.test.goal[:6])
     assert (drawn.categorical[:, :, (0, -1)] == first_last[:, None]).all()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from p3iv.errors import DatasetError
 from p3iv.planners.base import Batch
 from p3iv.planners.baselines.ext_gail import ExtGailLearner, with_parts
-from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from planners.baselines.conftest import Build, quick
 
@@ -24,7 +24,7 @@ def batch(number: int = 8, horizon: int = 3, *, with_steps: bool = True) -> Batc
     start, goal = torch.randn(2, number, 6, dtype=torch.float64, generator=generator)
     steps = torch.randn(number, horizon, 6, dtype=torch.float64, generator=generator)
     ids = torch.randint(4, (number, horizon), generator=generator)
-    return Batch(start, goal, ids, None, steps if with_steps else None)
+    return Batch(start, goal, ids, steps=steps if with_steps else None)
 
 
 def test_upn_s_descent_lowers_its_planning_loss_and_needs_no_gradients_outside(build: Build) -> None:
@@ -83,7 +83,7 @@ def test_ext_gail_s_context_changes_the_plans(build: Build) -> None:
     shares, marginals = [], []
     for log_variance in (3.0, -100.0):  # a wide context, and one that is clamped to next to nothing
         planner.context_head[-1].bias[planner.context_width :] = log_variance
-        draws = kind_of("ext-gail").sampler(planner, SampleSettings(200)).draw(given.start, given.goal)
+        draws = planner.sampler(SampleSettings(200)).draw(given.start, given.goal)
         assert draws.best is not None
         shares.append(float((draws.argmax[0] == draws.best[0]).all(dim=1).double().mean()))
         marginals.append(draws.marginals)
@@ -103,14 +103,14 @@ def slopes_of(module: nn.Module) -> Tensor:
 def test_ext_gail_s_two_players_learn_apart(build: Build) -> None:
     """The critic's step leaves the planner alone, and the planner's leaves the critic alone."""
     planner = build("ext-gail")
-    learner = kind_of("ext-gail").teach(planner, None, quick("ext-gail"), lambda _: None)  # type: ignore[arg-type]
+    learner = ExtGailLearner(planner, lambda _: None)
     players = planner, learner.modules["critic"]
-    learner.train_step(batch(), None)  # from now on both have slopes that the other's step could follow
+    learner.train_step(batch())  # from now on both have slopes that the other's step could follow
     slopes, values = [slopes_of(planner)], [[values_of(player) for player in players]]
     critic_s, planner_s = learner.optimizers["critic_optimizer"], learner.optimizers["optimizer"]
     critic_s.register_step_pre_hook(lambda *_: slopes.extend(map(slopes_of, players)))
     planner_s.register_step_pre_hook(lambda *_: values.append([values_of(player) for player in players]))
-    terms = learner.train_step(batch(), None)
+    terms = learner.train_step(batch())
     before, between, after = *values, [values_of(player) for player in players]
     assert [torch.equal(*pair) for pair in zip(before, between, strict=True)] == [True, False]
     assert [torch.equal(*pair) for pair in zip(between, after, strict=True)] == [False, True]
@@ -122,20 +122,20 @@ def test_ext_gail_s_two_players_learn_apart(build: Build) -> None:
 
 def test_ext_gail_s_policy_learns_from_the_critic_through_its_gumbel_actions(build: Build) -> None:
     planner, given = build("ext-gail"), batch()
-    learner = ExtGailLearner(planner, quick("ext-gail"), lambda _: None, augments=False)
+    learner = ExtGailLearner(planner, lambda _: None)
     start, goal = planner.encode(given.start), planner.encode(given.goal)
     states, actions = learner._own_plan(start, goal, planner.context_of(start, goal)[0])
     context, scored = torch.zeros(8, planner.context_width, dtype=torch.float64), torch.ones(8, 3, dtype=torch.float64)
-    learner._fool(states.detach(), actions, context, scored).backward()
+    learner.adversarial_term(states.detach(), actions, context, scored).backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in planner.action_head.parameters())
     assert all(parameter.grad is None for parameter in learner.discriminator.parameters())
 
 
 def test_ext_gail_s_critic_tells_a_policy_that_stands_still_from_what_was_done(build: Build) -> None:
     torch.manual_seed(0)
-    learner = ExtGailLearner(build("ext-gail"), quick("ext-gail"), lambda _: None, augments=False)
+    learner = ExtGailLearner(build("ext-gail-no-aug"), lambda _: None)
     learner.optimizer.param_groups.clear()
-    losses = [float(learner.train_step(batch(), None)["critic"]) for _ in range(60)]
+    losses = [float(learner.train_step(batch())["critic"]) for _ in range(60)]
     chance = 2 * math.log(2)
     assert losses[0] == pytest.approx(chance, abs=0.05)
     assert sum(losses[-10:]) / 10 < 0.8 * chance
@@ -169,10 +169,10 @@ def test_ext_gail_s_augmentation_adds_proper_parts_of_windows(horizon: int) -> N
 
 @pytest.mark.parametrize("name", VISUAL)
 def test_visually_supervised_planners_refuse_windows_without_intermediate_observations(build: Build, name: str) -> None:
-    learner = kind_of(name).teach(build(name), None, quick(name), lambda _: None)  # type: ignore[arg-type]
+    learner = build(name).make_learner(None, lambda _: None)
     with pytest.raises(DatasetError, match=r"start and goal only.*--planner p3iv"):
-        learner.train_step(batch(with_steps=False), None)
+        learner.train_step(batch(with_steps=False))
 
 
 def test_the_table_says_which_planners_are_visually_supervised() -> None:
-    assert {name for name in PLANNERS if kind_of(name).is_visual(quick(name))} == set(VISUAL)
+    assert {name for name in PLANNERS if planner_class(name).is_visual(quick(name))} == set(VISUAL)

@@ -20,12 +20,12 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.planner import Planner
-from p3iv.planners.base import Batch
+from p3iv.planners.base import Batch, PlannerShape
 from p3iv.planners.checkpoint import BEST, LAST, load_planner
-from p3iv.planners.registry import PLANNERS, kind_of
+from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from p3iv.report.write import write_report
-from p3iv.training.loop import EpochReport, TrainRequest, _shape_of, train
+from p3iv.training.loop import EpochReport, TrainRequest, train
 from planners.baselines.conftest import quick
 
 LEARNED = ("wltdo", "uaaa", "upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug")
@@ -55,11 +55,11 @@ def test_every_planner_trains_evaluates_and_plans(
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv"])
 def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name: str, data: PlanningData) -> None:
-    config, kind = quick(name), kind_of(name)
+    config = quick(name)
     torch.manual_seed(0)
-    planner = kind.build(_shape_of(data, config), config)
-    kind.fit(planner, data)
-    few, many = (kind.sampler(planner, SampleSettings(number)) for number in (40, 400))
+    planner = planner_class(name)(PlannerShape.of(data, config), config)
+    planner.fit(data)
+    few, many = (planner.sampler(SampleSettings(number)) for number in (40, 400))
     together = many.draw(data.test.start[:5], data.test.goal[:5])
     alone = many.draw(data.test.start[3:4], data.test.goal[3:4])
     fewer = few.draw(data.test.start[3:4], data.test.goal[3:4])
@@ -69,7 +69,7 @@ def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name
         assert torch.equal(getattr(alone, part)[:, :40], getattr(fewer, part))
     assert torch.allclose(alone.marginals.sum(dim=-1), torch.ones(1, 3, dtype=torch.float64))
     with pytest.raises(ConfigError, match=f"planner={name} has none"):
-        kind.sampler(planner, SampleSettings(4, input_noise=0.1))
+        planner.sampler(SampleSettings(4, input_noise=0.1))
 
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv-plus"])
@@ -82,19 +82,19 @@ def test_every_planner_names_in_its_file_the_settings_of_baselines_that_it_reads
                 read.add(f"baseline.{key}")
             return super().__getattribute__(key)
 
-    config, kind = replace(quick(name), baseline=Watched()), kind_of(name)
-    read.clear()  # of what the settings check in themselves
-    planner = kind.build(_shape_of(data, config), config)
-    kind.fit(planner, data)
-    kind.settle(planner, data)
-    kind.sampler(planner, SampleSettings(2)).draw(data.test.start[:2], data.test.goal[:2])
-    assert read == set(kind.reads)
-    about = sys.modules[kind.build.__module__].__doc__ or ""
+    config = replace(quick(name), baseline=Watched())
+    read.clear()  # what the settings check in themselves
+    planner = planner_class(name)(PlannerShape.of(data, config), config)
+    planner.fit(data)
+    planner.calibrate(data)
+    planner.sampler(SampleSettings(2)).draw(data.test.start[:2], data.test.goal[:2])
+    assert read == set(planner.own_settings)
+    about = sys.modules[type(planner).__module__].__doc__ or ""
     assert all(f"`{setting}`" in about for setting in read)
 
 
 def test_no_two_planners_are_described_alike() -> None:
-    lines = [kind_of(name).describe(quick(name)) for name in PLANNERS]
+    lines = [planner_class(name).describe(quick(name)) for name in PLANNERS]
     assert len(set(lines)) == len(lines)
 
 
@@ -155,22 +155,23 @@ def test_a_dataset_that_does_not_say_when_steps_happen_is_refused(dataset: Datas
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 def test_every_learned_planner_can_learn_64_windows_by_heart(name: str, data: PlanningData) -> None:
-    config, kind = quick(name, model__width=64), kind_of(name)
+    config = quick(name, model__width=64)
     torch.manual_seed(0)
-    planner = kind.build(_shape_of(data, config), config)
-    kind.fit(planner, data)
-    learner = kind.teach(planner, data, config, lambda _: None)
+    planner = planner_class(name)(PlannerShape.of(data, config), config)
+    planner.fit(data)
+    learner = planner.make_learner(data, lambda _: None)
     train_ = data.train
     assert train_.steps is not None
     few = slice(0, 64)
     best = 0.0
     for step in range(1, 501):
-        batch = Batch(train_.start[few], train_.goal[few], train_.action_ids[few], None, train_.steps[few])
-        learner.train_step(batch, None)
+        batch = Batch(train_.start[few], train_.goal[few], train_.action_ids[few], steps=train_.steps[few])
+        learner.train_step(batch)
         if step % 20 == 0:
             planner.eval()
             with torch.no_grad():
-                plans = kind.predict(planner, None, train_.start[few], train_.goal[few])  # type: ignore[arg-type]
+                plans = planner.plan(train_.start[few], train_.goal[few])
+            assert plans is not None
             best = max(best, float((plans == train_.action_ids[few]).all(dim=1).double().mean()))
             if best == 1.0:
                 break
@@ -186,7 +187,7 @@ def test_every_learned_planner_is_ten_times_as_accurate_as_random_on_held_out_wi
     train(TrainRequest(dataset, tmp_path / "run", quick(name, model__width=64, optim__epochs=epochs)))
     trained = load_planner(tmp_path / "run" / BEST)
     with torch.no_grad():
-        plans = trained.kind.predict(trained.planner, trained.transitions, data.test.start, data.test.goal)
+        plans = trained.planner.recommend(data.test.start, data.test.goal, trained.transitions)
     accuracy = float((plans == data.test.action_ids).double().mean())
     assert accuracy >= 10 / len(data.names)
 

@@ -13,19 +13,21 @@ from torch import Tensor
 
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData
+from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines import autoregressive as searching
 from p3iv.planners.baselines.autoregressive import WEIGHTS, Searching
 from p3iv.planners.checkpoint import BEST, load_planner
-from p3iv.planners.registry import kind_of
-from p3iv.training.loop import TrainRequest, _shape_of, train
+from p3iv.planners.registry import planner_class
+from p3iv.training.loop import TrainRequest, train
 from planners.baselines.conftest import quick
 
 
-def untaught(name: str, data: PlanningData, **changes: Any) -> Searching:
-    config, kind = quick(name, **changes), kind_of(name)
+def untrained(name: str, data: PlanningData, **changes: Any) -> Searching:
+    config = quick(name, **changes)
     torch.manual_seed(0)
-    planner: Searching = kind.build(_shape_of(data, config), config).eval()
-    kind.fit(planner, data)
+    planner = planner_class(name)(PlannerShape.of(data, config), config).eval()
+    assert isinstance(planner, Searching)
+    planner.fit(data)
     return planner
 
 
@@ -37,28 +39,28 @@ def plans_at(planner: Searching, data: PlanningData, weight: float) -> Tensor:
 
 @pytest.mark.parametrize("name", ["ddn", "plate"])
 def test_the_weight_that_is_best_on_validation_windows_is_chosen(name: str, data: PlanningData) -> None:
-    planner, chosen = untaught(name, data), set()
+    planner, chosen = untrained(name, data), set()
     for weight in WEIGHTS:
         plans = plans_at(planner, data, weight)
-        kind_of(name).settle(planner, replace(data, val=replace(data.val, action_ids=plans)))
+        planner.calibrate(replace(data, val=replace(data.val, action_ids=plans)))
         chosen.add(float(planner.goal_weight))
         assert torch.equal(plans_at(planner, data, float(planner.goal_weight)), plans)
     assert len(chosen) > 2
 
 
-def test_the_choice_looks_at_so_many_windows_at_most(data: PlanningData, monkeypatch: pytest.MonkeyPatch) -> None:
-    planner = untaught("ddn", data)
-    monkeypatch.setattr(searching, "MOST_WINDOWS", 5)
+def test_the_choice_uses_a_limited_number_of_windows(data: PlanningData, monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = untrained("ddn", data)
+    monkeypatch.setattr(searching, "MAX_WINDOWS", 5)
     wanted = torch.randperm(len(data.val), generator=torch.Generator().manual_seed(0))[:5]
     ids = plans_at(planner, data, 0.0)
     ids[wanted] = plans_at(planner, data, 300.0)[wanted]
-    kind_of("ddn").settle(planner, replace(data, val=replace(data.val, action_ids=ids)))
+    planner.calibrate(replace(data, val=replace(data.val, action_ids=ids)))
     assert float(planner.goal_weight) > 0
 
 
 def test_a_weight_that_is_given_stays_and_is_kept_by_the_configuration_alone(data: PlanningData) -> None:
-    planner = untaught("ddn", data, baseline__goal_weight=5.0)
-    kind_of("ddn").settle(planner, data)
+    planner = untrained("ddn", data, baseline__goal_weight=5.0)
+    planner.calibrate(data)
     assert float(planner.goal_weight) == 5.0
     assert "goal_weight" not in planner.state_dict()
 
@@ -68,9 +70,11 @@ def test_the_chosen_weight_travels_with_a_planner_and_decides_its_plans(
 ) -> None:
     train(TrainRequest(dataset, tmp_path / "run", quick("ddn", optim__epochs=4)))
     trained = load_planner(tmp_path / "run" / BEST)
-    planner, weight = trained.planner, float(trained.planner.goal_weight)
+    planner = trained.planner
+    assert isinstance(planner, Searching)
+    weight = float(planner.goal_weight)
     assert weight == float(load_file(tmp_path / "run" / BEST)["planner.goal_weight"]) > 0
     with torch.no_grad():
-        plans = trained.kind.predict(planner, trained.transitions, data.val.start, data.val.goal)
+        plans = planner.recommend(data.val.start, data.val.goal, trained.transitions)
     assert torch.equal(plans, plans_at(planner, data, weight))
     assert not torch.equal(plans, plans_at(planner, data, 0.0))

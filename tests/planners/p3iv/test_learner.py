@@ -5,26 +5,26 @@ from torch import Tensor
 
 from p3iv.config import Config, ModelConfig, override
 from p3iv.planners.base import Batch, PlannerShape
-from p3iv.planners.p3iv.learner import P3ivLearner
+from p3iv.planners.p3iv.learner import P3IVLearner
 from p3iv.planners.p3iv.losses import action_loss, diversity_loss, generator_loss, language_loss
-from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.p3iv.planner import P3IV
 
 SMALL = ModelConfig(width=16, heads=4, memory_slots=5, noise_width=3, feed_forward=24, encoder_hidden=12, head_hidden=8)
 SIZES = {f"model.{name}": value for name, value in vars(SMALL).items()} | {"loss.latents": 5}
 
 
-def learner(**changes: object) -> P3ivLearner:
+def learner(**changes: object) -> P3IVLearner:
     torch.manual_seed(0)
     config = override(Config(), SIZES | {name.replace("__", "."): value for name, value in changes.items()})
-    planner = P3IV(PlannerShape(3, 7, 6, 9), config.model)
-    return P3ivLearner(planner, config, torch.randn(7, 9), sync=lambda _: None)
+    planner = P3IV(PlannerShape(3, 7, 6, 9), config)
+    return P3IVLearner(planner, config, torch.randn(7, 9), sync=lambda _: None)
 
 
-def batch() -> tuple[Batch, Tensor]:
+def batch() -> Batch:
     generator = torch.Generator().manual_seed(1)
     start, goal, noise = (torch.randn(4, n, generator=generator) for n in (6, 6, 3))
     ids = torch.randint(0, 7, (4, 3), generator=generator)
-    return Batch(start, goal, ids, noise), torch.randn(1, 5, 3, generator=generator)
+    return Batch(start, goal, ids, noise, torch.randn(1, 5, 3, generator=generator))
 
 
 def grads(module: torch.nn.Module) -> list[Tensor]:
@@ -34,10 +34,11 @@ def grads(module: torch.nn.Module) -> list[Tensor]:
 def test_a_step_is_the_weighted_sum_of_the_written_losses() -> None:
     """Gradients of one step, without dropout, equal those of the four losses written one after another."""
     subject = learner(model__dropout=0.0)
-    given, latents = batch()
-    net = subject.planner
-    subject.optimizer.step = lambda *_: None  # type: ignore[method-assign]
-    subject.train_step(given, latents)
+    given, net = batch(), subject.planner
+    latents = given.latents
+    assert latents is not None
+    subject.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    subject.train_step(given)
     stepped = grads(net)
     net.zero_grad()
 
@@ -60,18 +61,17 @@ def test_a_step_is_the_weighted_sum_of_the_written_losses() -> None:
 
 def test_the_critic_s_step_does_not_reach_the_planner_nor_the_other_way_round() -> None:
     subject = learner()
-    given, latents = batch()
+    given = batch()
     real, generated = torch.randn(4, 3, 16), torch.randn(4, 3, 16)
     before = [p.clone() for p in subject.planner.parameters()]
-    subject._train_critic(real, generated, 1.0)
+    subject.train_critic(real, generated)
     assert all(p.grad is None for p in subject.planner.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, subject.planner.parameters(), strict=True))
 
-    subject.train_step(given, latents)
+    subject.train_step(given)
     after_critic = grads(subject.critic)
     subject.critic.zero_grad()
-    terms = subject._state_terms(torch.randn(4, 3, 16, requires_grad=True), torch.randn(7, 16), given)
-    terms["adversarial"].backward()
+    subject.adversarial_term(torch.randn(4, 3, 16, requires_grad=True)).backward()
     assert all(p.grad is None for p in subject.critic.parameters())
     assert all(p.requires_grad for p in subject.critic.parameters())
     assert any(g.abs().sum() > 0 for g in after_critic)
@@ -81,7 +81,7 @@ def test_the_critic_learns_to_tell_real_from_generated() -> None:
     subject = learner(optim__critic_learning_rate=1e-2)
     real, generated = torch.randn(64, 3, 16) + 1, torch.randn(64, 3, 16) - 1
     for _ in range(60):
-        seen = subject._train_critic(real, generated, 1.0)
+        seen = subject.train_critic(real, generated)
     assert seen["critic_real"] > 0.95
     assert seen["critic_generated"] > 0.95
 
@@ -97,8 +97,8 @@ def test_the_planner_is_pulled_towards_what_the_critic_takes_for_real() -> None:
 
 def test_terms_that_are_off_cost_nothing() -> None:
     subject = learner(loss__language=0.0, loss__adversarial=0.0, loss__diversity=0.0)
-    given, latents = batch()
-    assert set(subject.train_step(given, latents)) == {"total", "action"}
+    given = batch()
+    assert set(subject.train_step(given)) == {"total", "action"}
     untouched = [name for name, p in subject.planner.named_parameters() if p.grad is None]
     assert all(name.startswith(("encode_target", "state_head")) for name in untouched)
     assert untouched

@@ -10,14 +10,14 @@ from p3iv.config import ModelConfig
 from p3iv.planners.base import PlannerShape, cosine_positions
 from p3iv.planners.p3iv.decoder import Dropout, attend_to_memory, attend_within
 from p3iv.planners.p3iv.losses import Critic
-from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.p3iv.network import P3IVNetwork
 
 SMALL = ModelConfig(width=16, heads=4, memory_slots=5, noise_width=3, feed_forward=24, encoder_hidden=12, head_hidden=8)
 
 
-def network(horizon: int = 3, config: ModelConfig = SMALL) -> P3IV:
+def network(horizon: int = 3, config: ModelConfig = SMALL) -> P3IVNetwork:
     torch.manual_seed(0)
-    return P3IV(PlannerShape(horizon=horizon, num_actions=7, feature_width=6, target_width=9), config).eval()
+    return P3IVNetwork(PlannerShape(horizon=horizon, num_actions=7, feature_width=6, target_width=9), config).eval()
 
 
 def inputs(batch: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -27,7 +27,7 @@ def inputs(batch: int) -> tuple[Tensor, Tensor, Tensor]:
     return start, goal, noise
 
 
-def literal_forward(net: P3IV, start: Tensor, goal: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+def literal_forward(net: P3IVNetwork, start: Tensor, goal: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """Section 3.2 and 3.3 written out for one window, token by token, head by head."""
     observed = [net.encode_observation((x - net.feature_mean) / net.feature_scale) for x in (start, goal)]
     queries = [observed[0], *net.queries, observed[1]]
@@ -156,7 +156,7 @@ def test_positions_are_fixed_and_distinct() -> None:
 
 
 def test_the_paper_s_sizes() -> None:
-    net = P3IV(PlannerShape(3, 105, 512, 512), ModelConfig())
+    net = P3IVNetwork(PlannerShape(3, 105, 512, 512), ModelConfig())
     assert net.decoder.memory is not None
     assert net.decoder.memory.shape == (128, 128)
     assert [layer.out_features for layer in Critic(3, 128).layers if isinstance(layer, nn.Linear)] == [256, 64, 32, 1]

@@ -9,8 +9,8 @@ from torch import Tensor
 from p3iv.config import ModelConfig
 from p3iv.errors import ConfigError
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.p3iv.network import P3IV
-from p3iv.planners.p3iv.sampler import PlanSampler
+from p3iv.planners.p3iv.network import P3IVNetwork
+from p3iv.planners.p3iv.sampler import PlanSampler, source_of
 from p3iv.plans.decoding import VITERBI, chain_of, decode
 from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import BLOCK, MODES, Draws, SampleSettings, blocks_of, seed_of
@@ -19,13 +19,13 @@ from p3iv.plans.transitions import Transitions, uniform_transitions
 SMALL = {"width": 32, "heads": 4, "feed_forward": 48, "encoder_hidden": 16, "head_hidden": 24, "memory_slots": 6}
 
 
-def make_planner(horizon: int = 3, num_actions: int = 11, **sizes: int) -> P3IV:
+def make_planner(horizon: int = 3, num_actions: int = 11, **sizes: int) -> P3IVNetwork:
     """Random parameters everywhere, biases and norms included."""
     torch.manual_seed(0)
-    planner = P3IV(PlannerShape(horizon, num_actions, 20, 8), ModelConfig(**{**SMALL, **sizes}))
+    planner = P3IVNetwork(PlannerShape(horizon, num_actions, 20, 8), ModelConfig(**{**SMALL, **sizes}))
     for parameter in planner.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
-    planner.join.weight.data[:, planner.config.width :] *= 10  # so that latents make a difference
+    planner.join.weight.data[:, planner.sizes.width :] *= 10  # so that latents make a difference
     planner.decoder.stack[-1].feed_norm.weight.data *= 6
     planner.fit_scale(torch.randn(50, 20) * 3 + 1)
     return planner.eval()
@@ -42,8 +42,8 @@ def test_the_fast_path_gives_the_logits_of_the_network(sizes: dict[str, int], ho
     planner = make_planner(horizon, **sizes).double()
     start, goal = (side.double() for side in pairs(1))
     settings = SampleSettings(num_samples=2 * BLOCK)
-    source = PlanSampler(planner, settings)._source
-    width = planner.config.noise_width
+    source = source_of(planner, settings)
+    width = planner.sizes.noise_width
     latents = blocks_of(torch.randn, 2 * BLOCK, width, seed=seed_of(settings, "latents")).flatten(0, 1)
     with torch.inference_mode():
         fast = torch.cat(list(source.logits(start[0], goal[0])))
@@ -110,7 +110,7 @@ def test_categorical_draws_follow_the_softmax() -> None:
 def test_input_noise_and_dropout_make_a_deterministic_planner_vary() -> None:
     planner, (start, goal) = make_planner(noise_width=0), pairs(1)
     for change in ({"input_noise": 5.0}, {"dropout": 0.7}):
-        source = PlanSampler(planner, SampleSettings(300, **change))._source  # type: ignore[arg-type]
+        source = source_of(planner, SampleSettings(300, **change))  # type: ignore[arg-type]
         with torch.inference_mode():
             logits = torch.cat(list(source.logits(start[0], goal[0])))
         assert logits.shape == (300, 3, 11)
@@ -125,7 +125,7 @@ def test_input_noise_is_of_the_standardised_features() -> None:
     settings = SampleSettings(BLOCK, input_noise=2.0)
     noise = 2.0 * blocks_of(torch.randn, BLOCK, 40, seed=seed_of(settings, "input"))[0]
     with torch.inference_mode():
-        (drawn,) = PlanSampler(planner, settings)._source.logits(start[0], goal[0])
+        (drawn,) = source_of(planner, settings).logits(start[0], goal[0])
         at_start, at_goal = noise[:, :20] * planner.feature_scale, noise[:, 20:] * planner.feature_scale
         expected = planner(start + at_start, goal + at_goal).action_logits
     torch.testing.assert_close(drawn, expected)

@@ -24,7 +24,7 @@ def quick(**changes: Any) -> Config:
 def batch(data: PlanningData, rows: Tensor) -> Batch:
     """Rows of the training windows as the loop hands them out."""
     train = data.train
-    return Batch(train.start[rows], train.goal[rows], train.action_ids[rows], None, rows=rows)
+    return Batch(train.start[rows], train.goal[rows], train.action_ids[rows], rows=rows)
 
 
 @pytest.fixture(scope="session")

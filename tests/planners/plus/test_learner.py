@@ -12,11 +12,11 @@ import torch
 from p3iv.config import PlusConfig
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
+from p3iv.planners.base import PlannerShape
 from p3iv.planners.p3iv.losses import language_loss
-from p3iv.planners.plus.learner import Lessons, PlusLearner, chain_scores
-from p3iv.planners.plus.network import LinearPath, P3IVPlus, fit_linear_path
-from p3iv.planners.plus.planner import KIND
-from p3iv.training.loop import _shape_of
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, chain_scores
+from p3iv.planners.plus.network import LinearPath, fit_linear_path
+from p3iv.planners.plus.planner import P3IVPlus
 from planners.plus.conftest import batch, quick
 from plans.test_chain import all_plans, log_weights
 
@@ -24,9 +24,9 @@ from plans.test_chain import all_plans, log_weights
 def learner(data: PlanningData, **changes: Any) -> PlusLearner:
     torch.manual_seed(0)
     config = quick(**changes)
-    planner = P3IVPlus(_shape_of(data, config), config)
+    planner = P3IVPlus(PlannerShape.of(data, config), config)
     planner.fit(data)
-    return PlusLearner(planner, Lessons.of(planner, data), config, sync=lambda _: None)
+    return PlusLearner(planner, HeldOutScores.of(planner, data), sync=lambda _: None)
 
 
 def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() -> None:
@@ -65,17 +65,17 @@ def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
     subject = learner(data)
     plus, rows = subject.config.plus, torch.tensor([3, 50, 150])
     assert (plus.spread, plus.ends, plus.label_smoothing, subject.config.loss.language) == (0.6, 2.0, 0.3, 0.5)
-    subject.student.eval()  # no dropout
-    taught, lessons = batch(data, rows), subject.lessons
-    assert lessons.linear is not None
-    found = {name: term.item() for name, term in subject._losses(taught).items()}
+    subject.trained.eval()  # no dropout
+    taught, held_out = batch(data, rows), subject.held_out
+    assert held_out.linear is not None
+    found = {name: term.item() for name, term in subject.losses(taught).items()}
     with torch.no_grad():
-        out = subject.student(taught.start, taught.goal, lessons.linear[rows].to(taught.start))
+        out = subject.trained(taught.start, taught.goal, held_out.linear[rows].to(taught.start))
     expected = dict.fromkeys(("chain", "spread", "ends"), 0.0)
     for place, row in enumerate(rows.tolist()):
         e, ids = out.emissions[place].double(), taught.action_ids[place]
         first, second, third = ids.tolist()
-        step = lessons.transitions[lessons.fold[row]].double()  # beta is 1 before the first step
+        step = held_out.transitions[held_out.fold[row]].double()  # beta is 1 before the first step
         every = e[0][:, None, None] + step[:, :, None] + e[1][None, :, None] + step[None] + e[2]
         log_z = every.logsumexp(dim=(0, 1, 2)).item()
         expected["chain"] += (log_z - every[first, second, third].item()) / len(rows)
@@ -96,8 +96,8 @@ def test_the_planner_is_the_moving_average_of_its_student(data: PlanningData) ->
     subject = learner(data, plus__average=0.75)
     rows = torch.arange(16)
     before = [parameter.detach().clone() for parameter in subject.planner.parameters()]
-    subject.train_step(batch(data, rows), None)
-    for old, mean, new in zip(before, subject.planner.parameters(), subject.student.parameters(), strict=True):
+    subject.train_step(batch(data, rows))
+    for old, mean, new in zip(before, subject.planner.parameters(), subject.trained.parameters(), strict=True):
         torch.testing.assert_close(mean, 0.75 * old + 0.25 * new)
 
 
@@ -105,7 +105,7 @@ def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing(data: PlanningData
     subject = learner(data, plus__warm_up=4, optim__epochs=1, optim__batch_size=16, plus__linear=False)
     rates = []
     for rows in torch.arange(len(data.train)).split(16):
-        subject.train_step(batch(data, rows), None)
+        subject.train_step(batch(data, rows))
         rates.append(subject.optimizer.param_groups[0]["lr"] / 7e-4)
     assert rates[:4] == pytest.approx([0.25, 0.5, 0.75, 1.0])
     left = subject.num_steps - 4
@@ -125,7 +125,7 @@ def test_a_window_is_trained_with_scores_that_never_saw_its_video(data: Planning
     ids = torch.where(own[:, None], (data.train.action_ids + 1) % len(data.names), data.train.action_ids)
     other = replace(data, train=replace(data.train, action_ids=ids))
     first, second = (
-        fit_linear_path(LinearPath(_shape_of(data, quick())), part, PlusConfig()) for part in (data, other)
+        fit_linear_path(LinearPath(PlannerShape.of(data, quick())), part, PlusConfig()) for part in (data, other)
     )
     torch.testing.assert_close(first[own], second[own], atol=1e-5, rtol=0)
     assert not torch.allclose(first[~own], second[~own], atol=1e-5)
@@ -155,9 +155,9 @@ def test_every_piece_is_a_switch_that_changes_what_is_learned(piece: str, data: 
     states = []
     for changes in ({}, {f"plus__{piece}": OFF[piece]}):
         subject = learner(data, plus__warm_up=0, **changes)
-        terms = [subject.train_step(batch(data, rows), None) for _ in range(2)]
+        terms = [subject.train_step(batch(data, rows)) for _ in range(2)]
         assert all(value.isfinite() for value in terms[-1].values())
-        states.append(KIND.scores(subject.planner.eval(), data.val.start[:8], data.val.goal[:8]))
+        states.append(subject.planner.eval()(data.val.start[:8], data.val.goal[:8]).emissions)
         if piece == "learned_beta":
             states[-1] = subject.planner.log_beta.detach()
     assert not torch.equal(*states)
@@ -167,4 +167,4 @@ def test_without_step_texts_it_says_what_to_switch_off(data: PlanningData) -> No
     mute = replace(data, language=None)
     with pytest.raises(ConfigError, match=r"plus\.end_heads and loss\.language need language\.npz"):
         learner(mute)
-    learner(mute, plus__end_heads=False, loss__language=0.0).train_step(batch(data, torch.arange(8)), None)
+    learner(mute, plus__end_heads=False, loss__language=0.0).train_step(batch(data, torch.arange(8)))

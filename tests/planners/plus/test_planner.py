@@ -18,11 +18,12 @@ from p3iv.metrics.distributions import exact_divergences
 from p3iv.metrics.plans import PlanScores
 from p3iv.metrics.references import references_of
 from p3iv.planner import Planner
+from p3iv.planners.base import PlannerShape
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
-from p3iv.planners.plus.planner import KIND, TEMPERATURES
+from p3iv.planners.plus.planner import TEMPERATURES, P3IVPlus
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import MODES, SampleSettings
-from p3iv.training.loop import TrainRequest, _shape_of, train
+from p3iv.training.loop import TrainRequest, train
 from planners.plus.conftest import batch, quick
 
 
@@ -38,10 +39,15 @@ def trained(run: Path) -> TrainedPlanner:
     return load_planner(run / BEST)
 
 
+def plus(trained: TrainedPlanner) -> P3IVPlus:
+    assert isinstance(trained.planner, P3IVPlus)
+    return trained.planner
+
+
 @pytest.fixture(scope="module")
 def chain(trained: TrainedPlanner, data: PlanningData) -> Chain:
     with torch.no_grad():
-        own: Chain = trained.planner.chain(data.test.start, data.test.goal)
+        own: Chain = plus(trained).chain(data.test.start, data.test.goal)
     return own
 
 
@@ -133,47 +139,47 @@ def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Pa
 
 def test_an_ensemble_over_two_horizons_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
     train(TrainRequest(dataset, tmp_path / "other", quick(data__horizon=4, optim__epochs=1)))
-    with pytest.raises(CheckpointError, match=r"horizon=4, not 3.*no ensemble"):
+    with pytest.raises(CheckpointError, match=r"horizon=4, not 3.*cannot form an ensemble"):
         evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
 
 
 def test_an_ensemble_over_two_splits_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
     config = quick(data__split="video", data__split_seed=1, optim__epochs=1)
     train(TrainRequest(dataset, tmp_path / "other", config))
-    with pytest.raises(CheckpointError, match=r"another split than .*no ensemble"):
+    with pytest.raises(CheckpointError, match=r"another split than .*cannot form an ensemble"):
         evaluate(EvaluationRequest(run, ensemble=(tmp_path / "other",)))
 
 
 def test_an_epoch_is_chosen_by_its_plans_in_percent_less_two_a_nat(trained: TrainedPlanner, data: PlanningData) -> None:
-    planner, references = trained.planner, references_of(data.val.action_ids)
+    planner, references = plus(trained), references_of(data.val.action_ids)
     with torch.no_grad():
         chain = planner.chain(data.val.start, data.val.goal)
     window, row = references.pairs
     logs = chain.log_probability(references.plans[row], window)
     nll = exact_divergences(logs, references, len(data.names)).nll.mean().item()
-    [merit] = KIND.merit(planner, data, PlanScores(0.5, 0.25, 0.125, len(data.val)))
-    assert merit == pytest.approx(50 + 25 + 12.5 - 2 * nll)
+    [score] = planner.selection_score(data, PlanScores(0.5, 0.25, 0.125, len(data.val)))
+    assert score == pytest.approx(50 + 25 + 12.5 - 2 * nll)
 
 
 def test_without_calibration_the_temperature_stays_at_one(data: PlanningData) -> None:
-    planner = KIND.build(_shape_of(data, quick()), quick(plus__calibrated=False))
-    KIND.fit(planner, data)
-    KIND.settle(planner, data)
+    planner = P3IVPlus(PlannerShape.of(data, quick()), quick(plus__calibrated=False))
+    planner.fit(data)
+    planner.calibrate(data)
     assert planner.temperature.item() == 1.0
-    planner = KIND.build(_shape_of(data, quick()), quick())
-    KIND.fit(planner, data)
-    KIND.settle(planner, data)
+    planner = P3IVPlus(PlannerShape.of(data, quick()), quick())
+    planner.fit(data)
+    planner.calibrate(data)
     assert planner.temperature.item() != 1.0
 
 
 def test_the_temperature_is_the_best_on_validation_and_part_of_the_checkpoint(
     trained: TrainedPlanner, data: PlanningData
 ) -> None:
-    temperature = trained.planner.temperature.item()
+    temperature = plus(trained).temperature.item()
     nearest = min(TEMPERATURES, key=lambda value: abs(value - temperature))
     assert temperature == pytest.approx(nearest)
     with torch.no_grad():
-        chain = trained.planner.chain(data.val.start, data.val.goal)
+        chain = plus(trained).chain(data.val.start, data.val.goal)
     warm, cold = (Chain(chain.log_emissions * factor, chain.log_transitions) for factor in (1 / 1.15, 1.15))
     plans, windows = data.val.action_ids, torch.arange(len(data.val))
     least = -chain.log_probability(plans, windows).mean()
@@ -191,13 +197,13 @@ def test_a_planner_trained_on_permuted_plans_is_at_chance(data: PlanningData) ->
     accuracies = []
     for side in (permuted, data):
         torch.manual_seed(0)
-        planner = KIND.build(_shape_of(side, config), config)
-        KIND.fit(planner, side)
-        learner = KIND.teach(planner, side, config, lambda _: None)
+        planner = P3IVPlus(PlannerShape.of(side, config), config)
+        planner.fit(side)
+        learner = planner.make_learner(side, lambda _: None)
         for _ in range(epochs):
             for rows in torch.randperm(len(ids)).split(64):
-                learner.train_step(batch(side, rows), None)
-        plans = KIND.predict(planner.eval(), None, data.val.start, data.val.goal)  # type: ignore[arg-type]
+                learner.train_step(batch(side, rows))
+        plans = planner.eval().plan(data.val.start, data.val.goal)
         accuracies.append(float((plans == data.val.action_ids).double().mean()))
     most_frequent = data.train.action_ids.flatten().bincount().max() / data.train.action_ids.numel()
     assert accuracies[0] < most_frequent + 0.03
@@ -222,7 +228,7 @@ def test_a_wrong_setting_is_named_with_its_value(setting: str, message: str) -> 
 def test_supervision_by_pictures_is_refused(data: PlanningData) -> None:
     config = quick(loss__supervision="visual")
     with pytest.raises(ConfigError, match=r"loss\.supervision=visual, but planner=p3iv-plus learns from step texts"):
-        KIND.build(_shape_of(data, config), config)
+        P3IVPlus(PlannerShape.of(data, config), config)
 
 
 def test_something_must_score_the_actions() -> None:

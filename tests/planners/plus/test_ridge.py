@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from p3iv.planners.plus.ridge import PENALTIES, GroupedRidge
+from p3iv.planners.ridge import PENALTIES, GroupedRidge
 
 
 def problem(num_rows: int, width: int = 12, num_groups: int = 6) -> tuple[Tensor, Tensor, Tensor]:

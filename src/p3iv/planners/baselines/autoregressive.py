@@ -1,4 +1,4 @@
-"""Plans found by beam search and ranked by how near to the goal they end: what DDN and PlaTe share.
+"""Planners that choose one action after another; beam search ranked by the distance to the goal, for DDN and PlaTe.
 
 The search (`baseline.beam`) keeps the likeliest beginnings; whole plans are ranked by log probability minus
 `baseline.goal_weight` times the squared distance per dimension between the state that they end in and the goal's. No
@@ -143,17 +143,17 @@ def beam_search(planner: Autoregressive, start: Tensor, goal: Tensor, width: int
     return Beams(plans[window, order], scores[window, order], arrivals[window, order])
 
 
-SEARCH_SETTINGS = ("baseline.beam", "baseline.goal_weight")
-
 WEIGHTS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
-MOST_WINDOWS = 512
+MAX_WINDOWS = 512
 
 _AT_ONCE = 128  # windows of one search
 
 
 class Searching(Autoregressive):
-    """A planner whose memory begins with the latent state that it is in and the goal's, (B, D) each."""
+    """A planner whose memory begins with its current latent state and that of the goal, (B, D) each."""
+
+    own_settings = ("baseline.beam", "baseline.goal_weight", "baseline.temperature")
 
     goal_weight: Tensor  # (): a fixed one is kept by the configuration, a chosen one by the checkpoint
 
@@ -166,18 +166,24 @@ class Searching(Autoregressive):
         """Minus the weighted distance between where a plan ends and the goal."""
         return -self.goal_weight * (memory[0] - memory[1]).square().mean(dim=1)
 
+    @classmethod
+    def is_visual(cls, config: Config) -> bool:
+        return True
+
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         return beam_search(self, start, goal, self.config.baseline.beam).plans[:, 0]
+
+    def calibrate(self, data: PlanningData) -> None:
+        if self.config.baseline.goal_weight is None:
+            choose_goal_weight(self, data)
 
 
 @torch.no_grad()
 def choose_goal_weight(planner: Searching, data: PlanningData) -> None:
     """Choose the weight with the best plans for validation windows; the search itself does not depend on it."""
-    if planner.config.baseline.goal_weight is not None:
-        return
     planner.eval()
     planner.goal_weight.fill_(1.0)
-    rows = torch.randperm(len(data.val), generator=torch.Generator().manual_seed(0))[:MOST_WINDOWS]
+    rows = torch.randperm(len(data.val), generator=torch.Generator().manual_seed(0))[:MAX_WINDOWS]
     found: list[list[Tensor]] = [[] for _ in WEIGHTS]
     for some in rows.split(_AT_ONCE):
         start, goal = (side[some].to(planner.goal_weight) for side in (data.val.start, data.val.goal))
@@ -186,5 +192,5 @@ def choose_goal_weight(planner: Searching, data: PlanningData) -> None:
             best = (beams.log_probabilities + weight * beams.arrivals).argmax(dim=1)
             plans.append(beams.plans[torch.arange(len(some)), best].cpu())
     scores = [score_plans(torch.cat(plans), data.val.action_ids[rows]) for plans in found]
-    merits = [(score.success_rate, score.mean_accuracy) for score in scores]
-    planner.goal_weight.fill_(WEIGHTS[merits.index(max(merits))])
+    ranks = [(score.success_rate, score.mean_accuracy) for score in scores]
+    planner.goal_weight.fill_(WEIGHTS[ranks.index(max(ranks))])

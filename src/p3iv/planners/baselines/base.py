@@ -1,56 +1,39 @@
-"""What the planners to compare with share: observations in, one plan of their own, K plans drawn pair by pair."""
+"""What the baselines share: they choose a plan themselves, draw K plans pair by pair, and train on a sum of losses."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+import sys
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import Optimizer
 
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import DatasetError
-from p3iv.planners.base import Batch, Learner, PlannerKind, PlannerShape, Standardised, Sync
+from p3iv.planners.base import (
+    BasePlanner,
+    Batch,
+    Learner,
+    PlannerShape,
+    Standardised,
+    Sync,
+    adam,
+    mixed_precision,
+)
 from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, refuse_noise, seed_of
-from p3iv.plans.transitions import Transitions
-
-PENALTIES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 
 
-def fit_classes(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor], num_classes: int) -> Tensor:
-    """Weights (2F + 1, C) of a linear classifier, from inputs (N, 2F) with class ids (N,) of two sides.
-
-    Least squares onto one-hot classes, with a squared penalty on all weights but the intercept.
-    """
-    (inputs, ids), (val_inputs, val_ids) = train, val
-    rows = with_intercept(inputs.double())
-    targets = functional.one_hot(ids, num_classes).double()
-    gram, moments = rows.T @ rows, rows.T @ targets
-    spare = torch.ones(len(gram), dtype=torch.float64)
-    spare[-1] = 1e-6  # the intercept is as good as free
-    candidates = [torch.linalg.solve(gram + torch.diag(penalty * spare), moments) for penalty in PENALTIES]
-    asked = with_intercept(val_inputs.double())
-    hits = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in candidates]
-    best: Tensor = candidates[max(range(len(hits)), key=hits.__getitem__)]
-    return best.float()
-
-
-def with_intercept(inputs: Tensor) -> Tensor:
-    """A column of ones at the end: (N, 2F + 1)."""
-    return torch.cat((inputs, inputs.new_ones(len(inputs), 1)), dim=1)
-
-
-class Remembering(nn.Module):
+class ResizableBuffers(nn.Module):
     """A module whose buffers take the sizes of what is loaded into them."""
 
-    def remember(self, **tables: Tensor) -> None:
-        """Keep tensors under names; a second time they replace those of the first."""
+    def store(self, **tables: Tensor) -> None:
+        """Keep tensors as buffers by name, replacing earlier ones."""
         for name, table in tables.items():
             self.register_buffer(name, table.detach().clone())
 
@@ -62,10 +45,10 @@ class Remembering(nn.Module):
 
 
 def states_of(batch: Batch) -> Tensor:
-    """What is seen before the first action, between actions, and after the last: (B, T + 1, F)."""
+    """The observations before the first action, between actions, and after the last: (B, T + 1, F)."""
     if batch.steps is None:
         raise DatasetError(
-            "This planner learns from what is seen at every step in between, and these windows hold start and goal "
+            "This planner learns from observations at every step in between, but these windows have start and goal "
             "only. Use a dataset with start_s and end_s in steps.csv, or a planner that learns from step lists alone: "
             "--planner p3iv."
         )
@@ -75,8 +58,7 @@ def states_of(batch: Batch) -> Tensor:
 def state_loss(predicted: Tensor, states: Tensor) -> Tensor:
     """Squared error per dimension, summed over the T positions, mean over the windows: (B, T, D) twice.
 
-    The encoded states are targets, not parts, of the loss: pulled towards what is easily predicted they would all end
-    in one place.
+    No gradient reaches the encoded states: otherwise they would all collapse to one point, which is easy to predict.
     """
     return (predicted - states.detach()).square().mean(dim=-1).sum(dim=1).mean()
 
@@ -92,39 +74,57 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One pair, looked at once: the plan to follow, and what draws more."""
+    """What is computed once for one pair: the recommended plan, and a function that draws samples."""
 
-    best: Tensor  # (T,)
+    plan: Tensor  # (T,)
     draw: Callable[[Tensor], Sampled]  # from uniform numbers (k, num_uniforms)
 
 
-class Baseline(Standardised, ABC):
-    """A planner of its own mind: it says which plan it would follow."""
+class Baseline(Standardised, BasePlanner):
+    """Base class of the baselines, which return a plan themselves instead of being decoded by Viterbi.
+
+    By default it is only fitted; one that is trained overrides `make_learner`.
+    """
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape.feature_width)
         self.shape, self.config = shape, config
 
+    @classmethod
+    def describe(cls, config: Config) -> str:
+        """The first paragraph of the planner's file."""
+        about = sys.modules[cls.__module__].__doc__ or ""
+        return " ".join(about.partition("\n\n")[0].split())
+
     @property
     def num_uniforms(self) -> int:
-        """How many uniform numbers a sampled plan is drawn with."""
+        """The number of uniform random numbers that one sampled plan needs."""
         return self.shape.horizon
 
     def fit(self, data: PlanningData) -> None:
-        """Take from the training windows what is known before the first step."""
         self.fit_scale(torch.cat((data.train.start, data.train.goal)))
 
+    def make_learner(self, data: PlanningData, sync: Sync) -> Learner:
+        return NothingToTrain(self)
+
+    def sampler(self, settings: SampleSettings) -> BaselineSampler:
+        return BaselineSampler(self, settings)
+
+    def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
+        scores: Tensor = self(start, goal)
+        return scores
+
     def forward(self, start: Tensor, goal: Tensor) -> Tensor:
-        """Scores of the actions along its own plan, (B, T, A); by default 1 for those of the plan."""
+        """Scores of the actions along its own plan, (B, T, A); by default 1 for the actions of the plan."""
         return functional.one_hot(self.plan(start, goal), self.shape.num_actions).to(start.dtype)
 
     @abstractmethod
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
-        """The plans that it would follow: (B, F) twice -> (B, T)."""
+        """The recommended plans: (B, F) twice -> (B, T)."""
 
     @abstractmethod
     def prepare(self, start: Tensor, goal: Tensor) -> Prepared:
-        """Look at one pair, (1, F) twice."""
+        """Compute what all samples of one pair share, (1, F) twice."""
 
 
 class BaselineSampler:
@@ -160,102 +160,45 @@ class BaselineSampler:
         for number, block in enumerate(blocks):
             wanted = min(BLOCK, self.num_samples - number * BLOCK)
             total += block.probabilities.expand(BLOCK, -1, -1)[:wanted].double().sum(dim=0).cpu()
-        return pair.best.cpu(), total / total.sum(dim=-1, keepdim=True), plans, drawn
+        return pair.plan.cpu(), total / total.sum(dim=-1, keepdim=True), plans, drawn
 
 
-class Fitted:
-    """The learner of a planner that needs no steps."""
+class NothingToTrain(Learner):
+    """The learner of a planner that is only fitted."""
 
-    optimizers: Mapping[str, Optimizer] = {}
-    rates: Mapping[str, float] = {}
+    def __init__(self, planner: Baseline) -> None:
+        super().__init__(planner.config, modules={"planner": planner}, optimizers={})
 
-    def __init__(self, planner: nn.Module) -> None:
-        self.modules: Mapping[str, nn.Module] = {"planner": planner}
-
-    def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:  # noqa: ARG002 - the interface
-        raise AssertionError("a planner without optimisers is not taught")
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        raise AssertionError("a planner without optimisers has no training steps")
 
 
-class Gradients:
-    """The learner of a planner with one loss: one optimiser, one update per batch."""
+class LossLearner(Learner):
+    """The learner of a planner with one sum of losses: one optimiser, one update per batch."""
 
     def __init__(
         self,
         planner: Baseline,
-        config: Config,
         sync: Sync,
-        losses: Callable[[Batch], dict[str, Tensor]],
+        losses: Callable[[Batch], dict[str, Tensor]],  # already weighted
         *,
-        longest_step: float = math.inf,  # the norm that gradients are cut to
+        max_grad_norm: float = math.inf,
     ) -> None:
-        self._longest_step = longest_step
-        self.planner, self._losses, self._sync = planner, losses, sync
+        config = planner.config
+        self.planner, self._losses, self._sync, self._max_grad_norm = planner, losses, sync, max_grad_norm
         self.optimizer = adam(planner, config, config.optim.learning_rate)
-        self._cast = torch.autocast(
-            planner.feature_mean.device.type, torch.bfloat16, enabled=config.optim.precision == "mixed"
-        )
-        self.modules: Mapping[str, nn.Module] = {"planner": planner}
-        self.optimizers: Mapping[str, Optimizer] = {"optimizer": self.optimizer}
-        self.rates: Mapping[str, float] = {"optimizer": config.optim.learning_rate}
+        self._autocast = mixed_precision(planner, config)
+        super().__init__(config, modules={"planner": planner}, optimizers={"optimizer": self.optimizer})
 
-    def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:  # noqa: ARG002 - the interface
-        """Update once on the sum of the planner's losses, already weighted."""
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
         self.planner.train()
-        with self._cast:
+        with self._autocast:
             terms = self._losses(batch)
             total = torch.stack(list(terms.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
-        (total * batch.share).backward()
+        (total * batch.loss_weight).backward()
         self._sync(self.planner)
-        if self._longest_step < math.inf:
-            nn.utils.clip_grad_norm_(self.planner.parameters(), self._longest_step)
+        if self._max_grad_norm < math.inf:
+            nn.utils.clip_grad_norm_(self.planner.parameters(), self._max_grad_norm)
         self.optimizer.step()
         return {name: term.detach() for name, term in {"total": total, **terms}.items()}
-
-
-def adam(module: nn.Module, config: Config, rate: float) -> Optimizer:
-    """The optimiser that all planners are trained with."""
-    fused = next(module.parameters()).device.type in ("cpu", "cuda")
-    return torch.optim.Adam(module.parameters(), lr=rate, eps=config.optim.epsilon, fused=fused)
-
-
-def kind(
-    build: Callable[[PlannerShape, Config], Baseline],
-    teach: Callable[[Any, PlanningData, Config, Sync], Learner] | None = None,
-    *,
-    about: str | None,
-    reads: tuple[str, ...] = (),
-    is_visual: bool = False,
-    settle: Callable[[Any, PlanningData], None] = lambda *_: None,
-) -> PlannerKind[Any]:
-    """A baseline as a planner of the house, `about` its file's docstring; without `teach` it is fitted at once."""
-    summary = " ".join((about or "").partition("\n\n")[0].split())
-    return PlannerKind(
-        build=build,
-        fit=_fit,
-        teach=teach or _no_steps,
-        sampler=BaselineSampler,
-        scores=_scores,
-        predict=_predict,
-        describe=lambda _: summary,
-        reads=reads,
-        is_visual=lambda _: is_visual,
-        settle=settle,
-    )
-
-
-def _fit(planner: Baseline, data: PlanningData) -> None:
-    planner.fit(data)
-
-
-def _no_steps(planner: Baseline, data: PlanningData, config: Config, sync: Sync) -> Learner:  # noqa: ARG001
-    return Fitted(planner)
-
-
-def _scores(planner: Baseline, start: Tensor, goal: Tensor) -> Tensor:
-    scores: Tensor = planner(start, goal)
-    return scores
-
-
-def _predict(planner: Baseline, transitions: Transitions, start: Tensor, goal: Tensor) -> Tensor:  # noqa: ARG001
-    return planner.plan(start, goal)

@@ -20,19 +20,18 @@ which the P3IV paper says that it gives 30 % more training data. Settled, and ou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import Optimizer
 
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
-from p3iv.planners.base import Batch, PlannerShape, Sync, mlp
-from p3iv.planners.baselines.autoregressive import Autoregressive, Memory
-from p3iv.planners.baselines.base import Prepared, Sampled, adam, kind, states_of
+from p3iv.planners.base import Batch, Learner, PlannerShape, Sync, adam, frozen, mixed_precision, mlp
+from p3iv.planners.baselines.autoregressive import Autoregressive, Memory, Rollout
+from p3iv.planners.baselines.base import Prepared, Sampled, states_of
 from p3iv.planners.p3iv.losses import critic_loss, generator_loss
 from p3iv.plans.draws import pick
 
@@ -45,6 +44,12 @@ LARGEST_UNIFORM = 1 - 2**-24
 
 class ExtGail(Autoregressive):
     """Context encoder, policy and transition model."""
+
+    augments = True  # whether 30 % of the windows come a second time as a part of themselves
+
+    @classmethod
+    def is_visual(cls, config: Config) -> bool:
+        return True
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
@@ -115,9 +120,22 @@ class ExtGail(Autoregressive):
 
         return Prepared(best[0], draw)
 
+    def make_learner(self, data: PlanningData, sync: Sync) -> ExtGailLearner:
+        return ExtGailLearner(self, sync)
+
+
+class ExtGailWithoutAugmentation(ExtGail):
+    """Ext-GAIL trained on whole windows only."""
+
+    augments = False
+
+    @classmethod
+    def describe(cls, config: Config) -> str:
+        return "Ext-GAIL (Bi et al., ICCV 2021) without augmentation: trained on whole windows only."
+
 
 class Discriminator(nn.Module):
-    """Tells what was done from what the policy does, step by step."""
+    """Tells true steps from steps of the policy."""
 
     def __init__(self, planner: ExtGail) -> None:
         super().__init__()
@@ -132,40 +150,56 @@ class Discriminator(nn.Module):
         return logits
 
 
-class ExtGailLearner:
-    """Policy and discriminator in turn."""
+@dataclass(frozen=True)
+class _Rollouts:
+    """What one step computes before the discriminator is updated."""
 
-    def __init__(self, planner: ExtGail, config: Config, sync: Sync, *, augments: bool) -> None:
-        self.planner, self.augments, self._sync = planner, augments, sync
+    states: Tensor  # (B, T + 1, D): the encoded observations
+    forced: Rollout  # with the true actions
+    own_states: Tensor  # (B, T, D): before each action of the policy
+    own_actions: Tensor  # (B, T, A): Gumbel-softmax actions of the policy
+    mean: Tensor  # (B, Z)
+    log_variance: Tensor  # (B, Z)
+    context: Tensor  # (B, Z)
+
+
+class ExtGailLearner(Learner):
+    """Updates the discriminator, then the policy with its context."""
+
+    def __init__(self, planner: ExtGail, sync: Sync) -> None:
+        self.planner, self._sync = planner, sync
         self.discriminator = Discriminator(planner).to(planner.feature_mean)
-        device = planner.feature_mean.device.type
-        self._cast = torch.autocast(device, torch.bfloat16, enabled=config.optim.precision == "mixed")
-        rate = config.optim.learning_rate
-        self.optimizer, self.critic_optimizer = (adam(player, config, rate) for player in (planner, self.discriminator))
-        self.modules: Mapping[str, nn.Module] = {"planner": planner, "critic": self.discriminator}
-        self.optimizers: Mapping[str, Optimizer] = {
-            "optimizer": self.optimizer,
-            "critic_optimizer": self.critic_optimizer,
-        }
-        self.rates: Mapping[str, float] = dict.fromkeys(self.optimizers, rate)
+        self._autocast = mixed_precision(planner, planner.config)
+        rate = planner.config.optim.learning_rate
+        self.optimizer, self.critic_optimizer = (
+            adam(module, planner.config, rate) for module in (planner, self.discriminator)
+        )
+        super().__init__(
+            planner.config,
+            modules={"planner": planner, "critic": self.discriminator},
+            optimizers={"optimizer": self.optimizer, "critic_optimizer": self.critic_optimizer},
+        )
 
-    def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:  # noqa: ARG002 - the interface
-        """Update the discriminator, then planner and context; returns named terms."""
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
         self.planner.train()
         seen, action_ids, is_scored = states_of(batch), batch.action_ids, torch.ones_like(batch.action_ids)
-        if self.augments and batch.action_ids.shape[1] > 1 and len(seen):
+        if self.planner.augments and batch.action_ids.shape[1] > 1 and len(seen):
             seen, action_ids, is_scored = with_parts(seen, action_ids)
-        with self._cast:
-            terms = self._terms(seen, action_ids, is_scored.to(seen.dtype), batch.share)
-            judged = terms.pop("critic")
+        scored = is_scored.to(seen.dtype)
+        with self._autocast:
+            rollouts = self._roll_out(seen, action_ids, scored)
+        critic = self._train_discriminator(rollouts, action_ids, scored, batch.loss_weight)
+        with self._autocast:
+            terms = self._terms(rollouts, action_ids, scored)
             total = torch.stack(list(terms.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
-        (total * batch.share).backward()
+        (total * batch.loss_weight).backward()
         self._sync(self.planner)
         self.optimizer.step()
-        return {name: term.detach() for name, term in {"total": total, **terms, "critic": judged}.items()}
+        return {name: term.detach() for name, term in {"total": total, **terms, "critic": critic}.items()}
 
-    def _terms(self, seen: Tensor, action_ids: Tensor, scored: Tensor, share: float) -> dict[str, Tensor]:
+    def _roll_out(self, seen: Tensor, action_ids: Tensor, scored: Tensor) -> _Rollouts:
+        """Encode the observations (B, T + 1, F), then follow the true actions and, apart from them, the policy's."""
         planner, rows = self.planner, torch.arange(len(seen), device=seen.device)
         length = scored.sum(dim=1).long()
         states = planner.encode(seen)  # (B, T + 1, D)
@@ -173,22 +207,19 @@ class ExtGailLearner:
         mean, log_variance = planner.context_of(start, goal)
         context = mean + (log_variance / 2).exp() * torch.randn_like(mean)
         forced = planner.roll_out(planner.begin_with(start, goal, context), lambda _, at: action_ids[:, at])
-        imagined = torch.stack([memory[0] for memory in forced.memories], dim=1)
         own_states, own_actions = self._own_plan(start, goal, context)
-        judged = self._train_discriminator(
-            (states[:, :-1].detach(), functional.one_hot(action_ids, planner.shape.num_actions).to(states.dtype)),
-            (own_states.detach(), own_actions.detach()),
-            context.detach(),
-            scored,
-            share,
-        )
+        return _Rollouts(states, forced, own_states, own_actions, mean, log_variance, context)
+
+    def _terms(self, rollouts: _Rollouts, action_ids: Tensor, scored: Tensor) -> dict[str, Tensor]:
+        """The loss terms of the policy, already weighted."""
+        imagined = torch.stack([memory[0] for memory in rollouts.forced.memories], dim=1)
+        own = rollouts.own_states, rollouts.own_actions, rollouts.context, scored
         return {
-            "action": _mean(_cross_entropy(forced.action_logits, action_ids), scored),
-            "state": _mean((imagined - states[:, 1:].detach()).square().mean(dim=-1), scored),
-            "context": KL_WEIGHT * _divergence(mean, log_variance),
-            "adversarial": ADVERSARIAL_WEIGHT * self._fool(own_states, own_actions, context, scored),
-            "recovery": RECOVERY_WEIGHT * self._recovery(own_states, own_actions, context, scored),
-            "critic": judged,
+            "action": _mean(_cross_entropy(rollouts.forced.action_logits, action_ids), scored),
+            "state": _mean((imagined - rollouts.states[:, 1:].detach()).square().mean(dim=-1), scored),
+            "context": KL_WEIGHT * _divergence(rollouts.mean, rollouts.log_variance),
+            "adversarial": ADVERSARIAL_WEIGHT * self.adversarial_term(*own),
+            "recovery": RECOVERY_WEIGHT * self._recovery(*own),
         }
 
     def _own_plan(self, start: Tensor, goal: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,27 +232,25 @@ class ExtGailLearner:
         return torch.stack(states, dim=1), torch.stack(actions, dim=1)
 
     def _train_discriminator(
-        self,
-        done: tuple[Tensor, Tensor],
-        own: tuple[Tensor, Tensor],
-        context: Tensor,
-        scored: Tensor,
-        share: float,
+        self, rollouts: _Rollouts, action_ids: Tensor, scored: Tensor, loss_weight: float
     ) -> Tensor:
-        is_scored = scored.bool()
-        loss = critic_loss(self.discriminator(*done, context)[is_scored], self.discriminator(*own, context)[is_scored])
+        is_scored, context = scored.bool(), rollouts.context.detach()
+        true_states = rollouts.states[:, :-1].detach()
+        true_actions = functional.one_hot(action_ids, self.planner.shape.num_actions).to(true_states.dtype)
+        with self._autocast:
+            real = self.discriminator(true_states, true_actions, context)[is_scored]
+            own = self.discriminator(rollouts.own_states.detach(), rollouts.own_actions.detach(), context)[is_scored]
+            loss = critic_loss(real, own)
         self.critic_optimizer.zero_grad(set_to_none=True)
-        (loss * share).backward()
+        (loss * loss_weight).backward()
         self._sync(self.discriminator)
         self.critic_optimizer.step()
         return loss
 
-    def _fool(self, states: Tensor, actions: Tensor, context: Tensor, scored: Tensor) -> Tensor:
-        self.discriminator.requires_grad_(False)
-        try:
+    def adversarial_term(self, states: Tensor, actions: Tensor, context: Tensor, scored: Tensor) -> Tensor:
+        """How well the discriminator recognises the policy's steps, without gradients for the discriminator."""
+        with frozen(self.discriminator):
             return generator_loss(self.discriminator(states, actions, context.detach())[scored.bool()])
-        finally:
-            self.discriminator.requires_grad_(True)
 
     def _recovery(self, states: Tensor, actions: Tensor, context: Tensor, scored: Tensor) -> Tensor:
         """How badly the context can be told from the roll-out: the mutual-information term of InfoGAIL."""
@@ -264,21 +293,3 @@ def _mean(values: Tensor, scored: Tensor) -> Tensor:
 def _divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     """KL of the context from the standard normal."""
     return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=1).mean()
-
-
-def _teach(planner: ExtGail, data: PlanningData, config: Config, sync: Sync) -> ExtGailLearner:  # noqa: ARG001
-    return ExtGailLearner(planner, config, sync, augments=True)
-
-
-def _teach_plainly(planner: ExtGail, data: PlanningData, config: Config, sync: Sync) -> ExtGailLearner:  # noqa: ARG001
-    return ExtGailLearner(planner, config, sync, augments=False)
-
-
-KIND = kind(ExtGail, _teach, about=__doc__, is_visual=True)
-
-KIND_WITHOUT_AUGMENTATION = kind(
-    ExtGail,
-    _teach_plainly,
-    about="Ext-GAIL (Bi et al., ICCV 2021) without augmentation: trained on whole windows alone.",
-    is_visual=True,
-)

@@ -16,7 +16,8 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.baselines.base import Baseline, Prepared, Sampled, fit_classes, kind, with_intercept
+from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
+from p3iv.planners.ridge import fit_on_validation, with_intercept
 from p3iv.plans.chain import Chain
 from p3iv.plans.transitions import fit_transitions
 
@@ -37,7 +38,7 @@ class Graph(Baseline):
         train, val = (self._inputs(side.start, side.goal) for side in (data.train, data.val))
         for row, position in enumerate((0, -1)):
             ids, val_ids = (side.action_ids[:, position] for side in (data.train, data.val))
-            self.end_weights[row] = fit_classes((train, ids), (val, val_ids), self.shape.num_actions)
+            self.end_weights[row] = fit_on_validation((train, ids), (val, val_ids), self.shape.num_actions)
         self.transitions.copy_(fit_transitions(data).row)
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
@@ -67,6 +68,3 @@ class Graph(Baseline):
 
     def _inputs(self, start: Tensor, goal: Tensor) -> Tensor:
         return self.standardise(torch.stack((start, goal), dim=1)).flatten(1)
-
-
-KIND = kind(Graph, about=__doc__)

@@ -16,12 +16,13 @@ from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.errors import DatasetError
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.baselines.base import Baseline, Prepared, Remembering, Sampled, fit_classes, kind, with_intercept
+from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled
+from p3iv.planners.ridge import fit_on_validation, with_intercept
 from p3iv.plans.distribution import count_plans
 
 
-class Majority(Remembering, Baseline):
-    """Remembers the plans of every procedure, most frequent first."""
+class Majority(ResizableBuffers, Baseline):
+    """Keeps the plans of every procedure, most frequent first."""
 
     task_weights: Tensor  # (2F + 1, C)
     task_plans: Tensor  # (U, T): the distinct plans of procedure 0, then of 1, ...
@@ -31,7 +32,7 @@ class Majority(Remembering, Baseline):
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
         whole = torch.zeros(0, dtype=torch.int64)
-        self.remember(
+        self.store(
             task_weights=torch.zeros(2 * shape.feature_width + 1, 0),
             task_plans=torch.zeros(0, shape.horizon, dtype=torch.int64),
             plan_counts=whole,
@@ -53,8 +54,8 @@ class Majority(Remembering, Baseline):
         )
         tables = [count_plans(data.train.action_ids[rank == task][None]) for task in range(len(seen))]
         sizes = torch.tensor([0, *(len(table.plans) for table in tables)])
-        self.remember(
-            task_weights=fit_classes(*sides, len(seen)),
+        self.store(
+            task_weights=fit_on_validation(*sides, len(seen)),
             task_plans=torch.cat([table.plans for table in tables]),
             plan_counts=torch.cat([table.counts for table in tables]),
             first_plan=sizes.cumsum(0),
@@ -88,6 +89,3 @@ def _tasks(windows: WindowTensors) -> Tensor:
     if windows.task_ids is None:
         raise DatasetError("These windows do not say which procedure they belong to.")
     return windows.task_ids
-
-
-KIND = kind(Majority, about=__doc__)

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from p3iv.config import Config, ModelConfig
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, PlannerShape, Sync, cosine_positions, mlp
-from p3iv.planners.baselines.autoregressive import SEARCH_SETTINGS, Memory, Searching, choose_goal_weight
-from p3iv.planners.baselines.base import Gradients, kind, state_loss, states_of
+from p3iv.planners.baselines.autoregressive import Memory, Searching
+from p3iv.planners.baselines.base import LossLearner, state_loss, states_of
 from p3iv.planners.p3iv.losses import action_loss
 
 STATE_WEIGHT = 0.1  # the paper's
@@ -97,16 +97,5 @@ class Plate(Searching):
             "state": STATE_WEIGHT * state_loss(imagined, states),
         }
 
-
-def _teach(planner: Plate, data: PlanningData, config: Config, sync: Sync) -> Gradients:  # noqa: ARG001
-    return Gradients(planner, config, sync, planner.losses)
-
-
-KIND = kind(
-    Plate,
-    _teach,
-    about=__doc__,
-    reads=(*SEARCH_SETTINGS, "baseline.temperature"),
-    is_visual=True,
-    settle=choose_goal_weight,
-)
+    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
+        return LossLearner(self, sync, self.losses)

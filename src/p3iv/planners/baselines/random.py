@@ -12,13 +12,13 @@ import hashlib
 import torch
 from torch import Tensor
 
-from p3iv.planners.baselines.base import Baseline, Prepared, Sampled, kind
+from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
 
 
 class RandomPlanner(Baseline):
     """Knows nothing but the vocabulary."""
 
-    def forward(self, start: Tensor, goal: Tensor) -> Tensor:  # noqa: ARG002 - it looks at neither
+    def forward(self, start: Tensor, goal: Tensor) -> Tensor:
         return start.new_zeros(len(start), self.shape.horizon, self.shape.num_actions)
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
@@ -44,6 +44,3 @@ class RandomPlanner(Baseline):
 
     def _actions(self, uniforms: Tensor) -> Tensor:
         return (uniforms.double() * self.shape.num_actions).long()
-
-
-KIND = kind(RandomPlanner, about=__doc__)

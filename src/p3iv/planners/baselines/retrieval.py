@@ -15,13 +15,15 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.baselines.base import Baseline, Prepared, Remembering, Sampled, kind
+from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled
 
 _BLOCK = 1024  # windows compared at a time
 
 
-class Retrieval(Remembering, Baseline):
-    """Remembers every training window."""
+class Retrieval(ResizableBuffers, Baseline):
+    """Keeps every training window."""
+
+    own_settings = ("baseline.neighbours",)
 
     known: Tensor  # (N_train, 2F)
     known_plans: Tensor  # (N_train, T)
@@ -29,12 +31,12 @@ class Retrieval(Remembering, Baseline):
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
         nothing = torch.zeros(0, shape.horizon, dtype=torch.int64)
-        self.remember(known=torch.zeros(0, 2 * shape.feature_width), known_plans=nothing)
+        self.store(known=torch.zeros(0, 2 * shape.feature_width), known_plans=nothing)
         self._unit = self.known, self.known  # a table, and its rows in float64 and of length 1
 
     def fit(self, data: PlanningData) -> None:
         super().fit(data)
-        self.remember(known=_pair(data.train.start, data.train.goal), known_plans=data.train.action_ids)
+        self.store(known=_pair(data.train.start, data.train.goal), known_plans=data.train.action_ids)
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         return _most_frequent(self._neighbours(start, goal))
@@ -96,6 +98,3 @@ def _most_frequent(neighbours: Tensor) -> Tensor:
 
 def _pair(start: Tensor, goal: Tensor) -> Tensor:
     return torch.cat((start, goal), dim=1)
-
-
-KIND = kind(Retrieval, about=__doc__, reads=("baseline.neighbours",))

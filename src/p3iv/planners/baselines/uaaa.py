@@ -16,13 +16,14 @@ from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, PlannerShape, Sync, mlp
 from p3iv.planners.baselines.autoregressive import Autoregressive, Memory
-from p3iv.planners.baselines.base import Gradients, kind
+from p3iv.planners.baselines.base import LossLearner
 from p3iv.planners.p3iv.losses import action_loss
 
 
 class Uaaa(Autoregressive):
     """One GRU, conditioned on start and goal."""
 
+    own_settings = ("baseline.temperature",)
     draws_samples = True
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
@@ -53,9 +54,5 @@ class Uaaa(Autoregressive):
         forced = self.force(batch.start, batch.goal, batch.action_ids)
         return {"action": action_loss(forced.action_logits, batch.action_ids)}
 
-
-def _teach(planner: Uaaa, data: PlanningData, config: Config, sync: Sync) -> Gradients:  # noqa: ARG001
-    return Gradients(planner, config, sync, planner.losses)
-
-
-KIND = kind(Uaaa, _teach, about=__doc__, reads=("baseline.temperature",))
+    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
+        return LossLearner(self, sync, self.losses)

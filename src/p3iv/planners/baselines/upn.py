@@ -26,17 +26,23 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, PlannerShape, Sync
-from p3iv.planners.baselines.base import Baseline, Gradients, Prepared, Sampled, kind, state_loss, states_of
+from p3iv.planners.baselines.base import Baseline, LossLearner, Prepared, Sampled, state_loss, states_of
 from p3iv.planners.p3iv.losses import action_loss
 from p3iv.plans.draws import pick
 
 STATE_WEIGHT = 0.1
 
-LONGEST_STEP = 1.0  # second derivatives make single gradients very long
+MAX_GRAD_NORM = 1.0  # second derivatives make single gradients very long
 
 
 class Upn(Baseline):
     """Plans by gradient descent through a learned model."""
+
+    own_settings = ("baseline.inner_steps", "baseline.inner_rate")
+
+    @classmethod
+    def is_visual(cls, config: Config) -> bool:
+        return True
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
@@ -112,14 +118,10 @@ class Upn(Baseline):
             "state": STATE_WEIGHT * state_loss(self.imagine(states[:, 0], true), states[:, 1:]),
         }
 
+    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
+        return LossLearner(self, sync, self.losses, max_grad_norm=MAX_GRAD_NORM)
+
 
 def _smooth_mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
     """One hidden layer whose slope changes everywhere: the descent is trained by second derivatives."""
     return nn.Sequential(nn.Linear(width_in, hidden), nn.GELU(), nn.Linear(hidden, width_out))
-
-
-def _teach(planner: Upn, data: PlanningData, config: Config, sync: Sync) -> Gradients:  # noqa: ARG001
-    return Gradients(planner, config, sync, planner.losses, longest_step=LONGEST_STEP)
-
-
-KIND = kind(Upn, _teach, about=__doc__, reads=("baseline.inner_steps", "baseline.inner_rate"), is_visual=True)

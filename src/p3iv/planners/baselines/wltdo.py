@@ -17,12 +17,14 @@ from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, PlannerShape, Sync, mlp
 from p3iv.planners.baselines.autoregressive import Autoregressive, Memory
-from p3iv.planners.baselines.base import Gradients, kind
+from p3iv.planners.baselines.base import LossLearner
 from p3iv.planners.p3iv.losses import action_loss
 
 
 class Wltdo(Autoregressive):
     """Two LSTMs."""
+
+    own_settings = ("baseline.temperature",)
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
@@ -56,9 +58,5 @@ class Wltdo(Autoregressive):
         forced = self.force(batch.start, batch.goal, batch.action_ids)
         return {"action": action_loss(forced.action_logits, batch.action_ids)}
 
-
-def _teach(planner: Wltdo, data: PlanningData, config: Config, sync: Sync) -> Gradients:  # noqa: ARG001
-    return Gradients(planner, config, sync, planner.losses)
-
-
-KIND = kind(Wltdo, _teach, about=__doc__, reads=("baseline.temperature",))
+    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
+        return LossLearner(self, sync, self.losses)

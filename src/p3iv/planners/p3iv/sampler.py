@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from p3iv.planners.p3iv.decoder import Dropout
-from p3iv.planners.p3iv.network import P3IV
+from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, pick, seed_of
 
 
-class _Source(Protocol):
-    """Where the logits of a pair's K plans come from."""
+class LogitSource(Protocol):
+    """Computes the logits of a pair's K plans."""
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
         """Blocks (k, T, A) for one pair (F,), (F,); the last may be padded beyond K."""
@@ -30,14 +30,14 @@ class _Source(Protocol):
 class PlanSampler:
     """Draws plans from a planner."""
 
-    def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
+    def __init__(self, planner: P3IVNetwork, settings: SampleSettings) -> None:
         self.planner, self.settings = planner, settings
         self._device, self._dtype = planner.queries.device, planner.queries.dtype
         shape = (settings.num_samples, planner.shape.horizon)
         self._uniforms = blocks_of(torch.rand, *shape, seed=seed_of(settings, "categorical")).flatten(0, 1)
         chain = blocks_of(torch.rand, *shape, seed=seed_of(settings, "chain"), dtype=torch.float64)
         self._chain_uniforms = chain.flatten(0, 1)[: settings.num_samples]
-        self._source = _source_of(planner, settings)
+        self.source = source_of(planner, settings)
 
     @torch.inference_mode()
     def draw(self, start: Tensor, goal: Tensor) -> Draws:
@@ -49,7 +49,7 @@ class PlanSampler:
     def _draw_one(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         total, argmax, categorical = None, [], []
         done, wanted = 0, self.settings.num_samples
-        for logits in self._source.logits(start.to(self._device, self._dtype), goal.to(self._device, self._dtype)):
+        for logits in self.source.logits(start.to(self._device, self._dtype), goal.to(self._device, self._dtype)):
             probabilities = logits.softmax(dim=-1)
             uniforms = self._uniforms[done : done + len(logits)].to(self._device, self._dtype)
             argmax.append(logits.argmax(dim=-1))
@@ -63,14 +63,15 @@ class PlanSampler:
         return shares, torch.cat(argmax)[:wanted].cpu(), torch.cat(categorical)[:wanted].cpu()
 
 
-def _source_of(planner: P3IV, settings: SampleSettings) -> _Source:
+def source_of(planner: P3IVNetwork, settings: SampleSettings) -> LogitSource:
+    """What makes the K plans differ: latents, input noise, dropout, or nothing."""
     if settings.input_noise:
         return _InputNoise(planner, settings)
     if settings.dropout:
         return _InferenceDropout(planner, settings)
-    if planner.config.noise_width:
+    if planner.sizes.noise_width:
         latents = blocks_of(
-            torch.randn, settings.num_samples, planner.config.noise_width, seed=seed_of(settings, "latents")
+            torch.randn, settings.num_samples, planner.sizes.noise_width, seed=seed_of(settings, "latents")
         )
         return _Latents(planner, latents)
     return _OnePlan(planner, settings.num_samples)
@@ -84,10 +85,10 @@ class _Latents:
     leave all: so attention needs the tokens' keys and values only, and its output map acts on those before the latents.
     """
 
-    def __init__(self, planner: P3IV, latents: Tensor) -> None:
+    def __init__(self, planner: P3IVNetwork, latents: Tensor) -> None:
         self.planner = planner
         first = planner.decoder.stack[0]
-        weight, width = first.self_projection.weight, planner.config.width
+        weight, width = first.self_projection.weight, planner.sizes.width
         with torch.inference_mode():
             latents = latents.to(planner.queries)
             added = functional.linear(latents, planner.join.weight[:, width:])  # (blocks, S, D)
@@ -104,7 +105,7 @@ class _Latents:
         query, key = self._heads(query)[outputs[0] :], self._heads(key)  # (N, H, d)
         own = torch.einsum("nhd,mhd->nmh", query, key)
         kept = tokens[outputs[0] :]
-        split = (planner.config.heads, -1)
+        split = (planner.sizes.heads, -1)
         output = blocks[0].self_output.weight.unflatten(1, split)
         mixed = torch.einsum("mhd,ehd->mhe", value.unflatten(1, split), output).flatten(0, 1)  # (N H, D)
         off = Dropout(0.0)
@@ -120,7 +121,7 @@ class _Latents:
 
     def _heads(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., H, d), scaled so that a product of two has the scale of attention."""
-        heads = x.unflatten(-1, (self.planner.config.heads, -1))
+        heads = x.unflatten(-1, (self.planner.sizes.heads, -1))
         scaled: Tensor = heads * heads.shape[-1] ** -0.25
         return scaled
 
@@ -128,7 +129,7 @@ class _Latents:
 class _OnePlan:
     """A planner without noise: one plan, drawn K times."""
 
-    def __init__(self, planner: P3IV, num_samples: int) -> None:
+    def __init__(self, planner: P3IVNetwork, num_samples: int) -> None:
         self.planner, self.num_samples = planner, num_samples
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
@@ -140,7 +141,7 @@ class _OnePlan:
 class _InputNoise:
     """Noise on the standardised observations of a planner at z = 0."""
 
-    def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
+    def __init__(self, planner: P3IVNetwork, settings: SampleSettings) -> None:
         self.planner = planner
         width = 2 * planner.shape.feature_width
         noise = blocks_of(torch.randn, settings.num_samples, width, seed=seed_of(settings, "input"))
@@ -155,7 +156,7 @@ class _InputNoise:
 class _InferenceDropout:
     """Dropout left on in a planner at z = 0, the same masks for every pair."""
 
-    def __init__(self, planner: P3IV, settings: SampleSettings) -> None:
+    def __init__(self, planner: P3IVNetwork, settings: SampleSettings) -> None:
         self.planner = copy.deepcopy(planner)
         self.planner.decoder.dropout = settings.dropout
         self.planner.decoder.train()

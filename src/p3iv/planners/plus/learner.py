@@ -1,93 +1,92 @@
-"""How P3IV+ is taught: through the chain that decodes it, as a moving average, with one rate that rises and falls."""
+"""How P3IV+ is trained: through the chain that decodes it, with a moving average of the weights and a warm-up."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import Optimizer
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import Batch, Sync
+from p3iv.planners.base import Batch, Learner, Sync, mixed_precision
 from p3iv.planners.p3iv.losses import action_loss, language_loss
-from p3iv.planners.plus.network import P3IVPlus, PlusOutput
+from p3iv.planners.plus.network import P3IVPlusNetwork, PlusOutput
 from p3iv.plans.chain import Chain
 from p3iv.plans.transitions import fit_fold_transitions
 
 
 @dataclass(frozen=True)
-class Lessons:
-    """What the training windows are taught with, which never saw their own videos."""
+class HeldOutScores:
+    """Linear scores and transitions for the training windows, computed without each window's own video."""
 
-    linear: Tensor | None  # (N, T, A): scores of the linear path; None where that is switched off
+    linear: Tensor | None  # (N, T, A): scores of the linear path; None without that path
     transitions: Tensor  # (folds, A, A): log transitions without the videos of each fold
     fold: Tensor  # (N,)
 
     @classmethod
-    def of(cls, planner: P3IVPlus, data: PlanningData) -> Lessons:
-        """Take the scores that fitting left with a planner, and count the transitions."""
+    def of(cls, planner: P3IVPlusNetwork, data: PlanningData) -> HeldOutScores:
+        """Take over the scores that `fit` left in the planner, and count the transitions."""
         linear, planner.held_out = planner.held_out, None
         plus = planner.config.plus
         return cls(linear, *fit_fold_transitions(data, plus.backoff, plus.folds))
 
 
-class PlusLearner:
-    """A student that is taught, and the planner, which is the moving average of its weights."""
+class PlusLearner(Learner):
+    """Trains a copy of the planner; the planner itself is the moving average of the copy's weights."""
 
-    def __init__(self, planner: P3IVPlus, lessons: Lessons, config: Config, *, sync: Sync) -> None:
-        self.planner, self.config, self._sync = planner, config, sync
-        self.student = copy.deepcopy(planner)
-        self.lessons = replace(lessons, transitions=lessons.transitions.to(planner.scale))
-        rate = config.optim.learning_rate
-        fused = planner.scale.device.type in ("cpu", "cuda")
+    def __init__(self, planner: P3IVPlusNetwork, held_out: HeldOutScores, *, sync: Sync) -> None:
+        config = planner.config
+        self.planner, self._sync = planner, sync
+        self.trained = copy.deepcopy(planner)
+        self.held_out = replace(held_out, transitions=held_out.transitions.to(planner.scale))
         self.optimizer = torch.optim.AdamW(
-            self.student.parameters(), lr=rate, eps=config.optim.epsilon, weight_decay=0.0, fused=fused
+            self.trained.parameters(),
+            lr=config.optim.learning_rate,
+            eps=config.optim.epsilon,
+            weight_decay=0.0,
+            fused=planner.scale.device.type in ("cpu", "cuda"),
         )
-        self.rates: Mapping[str, float] = {"optimizer": rate}
-        num_windows = len(lessons.fold)
+        num_windows = len(held_out.fold)
         self.num_steps = config.optim.epochs_over(num_windows) * -(-num_windows // config.optim.batch_size)
-        self._cast = torch.autocast(
-            planner.scale.device.type, torch.bfloat16, enabled=config.optim.precision == "mixed"
+        self._autocast = mixed_precision(planner, config)
+        self._update_average = get_ema_multi_avg_fn(config.plus.average)
+        super().__init__(
+            config,
+            modules={"planner": planner, "trained": self.trained},
+            optimizers={"optimizer": self.optimizer},
         )
 
-    @property
-    def modules(self) -> Mapping[str, nn.Module]:
-        return {"planner": self.planner, "student": self.student}
+    def start_epoch(self, epoch: int) -> None:
+        """Do nothing: the learning rate changes with every step."""
 
-    @property
-    def optimizers(self) -> Mapping[str, Optimizer]:
-        return {"optimizer": self.optimizer}
-
-    def train_step(self, batch: Batch, latents: Tensor | None) -> dict[str, Tensor]:  # noqa: ARG002 - the interface
-        """Update the student once, then the average; returns named terms."""
-        self.student.train()
-        terms = self._losses(batch)
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        """Update the trained copy once, then the average; returns the weighted terms by name."""
+        self.trained.train()
+        terms = self.losses(batch)
         total = torch.stack(list(terms.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
-        (total * batch.share).backward()
-        self._sync(self.student)
-        nn.utils.clip_grad_norm_(self.student.parameters(), self.config.plus.longest_step)
-        self.optimizer.param_groups[0]["lr"] = self.config.optim.learning_rate * self._share_of_rate()
+        (total * batch.loss_weight).backward()
+        self._sync(self.trained)
+        nn.utils.clip_grad_norm_(self.trained.parameters(), self.config.plus.longest_step)
+        self.optimizer.param_groups[0]["lr"] = self.config.optim.learning_rate * self._rate_factor()
         self.optimizer.step()
-        self._average()
+        self._update_average(list(self.planner.parameters()), list(self.trained.parameters()), 0)
         return {name: term.detach() for name, term in {"total": total, **terms}.items()}
 
-    def _losses(self, batch: Batch) -> dict[str, Tensor]:
-        """The terms, weighted."""
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """The loss terms of a batch, already weighted."""
         if batch.rows is None:
-            raise AssertionError("the linear scores and the fold of a window are known by its row")
-        plus, student = self.config.plus, self.student
-        scores = None if self.lessons.linear is None else self.lessons.linear[batch.rows].to(batch.start)
-        with self._cast:  # of the network alone: a chain in half precision is none
-            out: PlusOutput = student(batch.start, batch.goal, scores)
+            raise AssertionError("the linear scores and the fold of a window are found by its row")
+        plus, held_out = self.config.plus, self.held_out
+        scores = None if held_out.linear is None else held_out.linear[batch.rows].to(batch.start)
+        with self._autocast:  # only the network: the chain needs full precision
+            out: PlusOutput = self.trained(batch.start, batch.goal, scores)
         emissions = out.emissions.to(batch.start)
-        terms = self._chain_terms(emissions, batch.action_ids, self.lessons.fold[batch.rows])
+        terms = self._chain_terms(emissions, batch.action_ids, held_out.fold[batch.rows])
         if self.config.loss.language and out.states is not None:
             weight, temperature = self.config.loss.language, self.config.loss.language_temperature
             terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
@@ -100,29 +99,24 @@ class PlusLearner:
         plus = self.config.plus
         if not plus.chain:
             return {"action": action_loss(emissions, action_ids)}
-        log_z, score = chain_scores(emissions, self.lessons.transitions, self.student.beta, action_ids, fold)
+        log_z, score = chain_scores(emissions, self.held_out.transitions, self.trained.beta, action_ids, fold)
         terms = {"chain": (log_z - score).mean()}
         if plus.spread:
             terms["spread"] = plus.spread * (log_z / emissions.shape[1] - emissions.mean(dim=(1, 2))).mean()
         return terms
 
-    def _share_of_rate(self) -> float:
-        """Of the full rate at this step: up over the warm-up, then down with a cosine.
+    def _rate_factor(self) -> float:
+        """The factor of the learning rate at this step: rising over the warm-up, then falling with a cosine.
 
-        The step is the optimiser's own count, so that a resumed run goes on where it was.
+        The step is the optimiser's own count, so that a resumed run continues where it stopped.
         """
-        taught = next(iter(self.optimizer.state.values()), None)
-        done = 0 if taught is None else int(taught["step"])
+        state = next(iter(self.optimizer.state.values()), None)
+        done = 0 if state is None else int(state["step"])
         warm_up = min(self.config.plus.warm_up, self.num_steps)
         if done < warm_up:
             return (done + 1) / warm_up
         left = max(1, self.num_steps - warm_up)
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (done - warm_up) / left)))
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        keep = self.config.plus.average
-        torch._foreach_lerp_(list(self.planner.parameters()), list(self.student.parameters()), 1 - keep)
 
 
 def chain_scores(
@@ -138,7 +132,7 @@ def chain_scores(
         log_transitions: (folds, A, A), of exponent 1.
         beta: their exponent, ().
         action_ids: (B, T).
-        fold: (B,), whose transitions a window has.
+        fold: (B,), which of the matrices a window uses.
     """
     fixed = beta.detach()
     log_z = emissions.new_empty(len(emissions))
@@ -170,9 +164,9 @@ def expected_transitions(chain: Chain, values: Tensor) -> Tensor:
 def end_loss(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:
     """Cross-entropy of the first plus that of the last action: (B, 2, A) and (B, T).
 
-    Taken of the end heads by themselves where there are any. Taken of the emissions, it counts the ends twice, once
-    here and once in the chain: on CaptainCook4D the validation NLL was then 8.62 in place of 8.51, though the plans to
-    follow were no worse (T = 3, three seeds).
+    `scores` are those of the end heads, if there are any. Taken from the emissions, the ends count twice, once here
+    and once in the chain: on CaptainCook4D the validation NLL was then 8.62 instead of 8.51, although the recommended
+    plans were no worse (T = 3, three seeds).
     """
     ends = action_ids[:, [0, -1]]
     return 2 * functional.cross_entropy(scores.flatten(0, 1), ends.flatten(), label_smoothing=smoothing)

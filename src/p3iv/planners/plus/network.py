@@ -10,7 +10,6 @@ not trained with the rest, so that an encoder that learns its few examples by he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +19,8 @@ from p3iv.config import Config, PlusConfig
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.errors import ConfigError
 from p3iv.planners.base import PlannerShape, mlp
-from p3iv.planners.p3iv.network import P3IV
-from p3iv.planners.plus.ridge import PENALTIES, GroupedRidge, RidgeFit
+from p3iv.planners.p3iv.network import P3IVNetwork
+from p3iv.planners.ridge import PENALTIES, GroupedRidge, RidgeFit
 from p3iv.plans.chain import Chain
 from p3iv.plans.rescored import RescoredChain
 from p3iv.plans.transitions import fit_log_transitions
@@ -153,11 +152,6 @@ class Effects(nn.Module):
         self.effects.copy_(effects)
         self.overlap.copy_(effects @ effects.T)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for name, none in self.named_buffers(recurse=False):
-            state_dict.setdefault(prefix + name, none)  # of a planner that was saved before there were effects
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
     def terms(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
         """What each action (B, A) and every two together (A, A) add to the fit of a plan, at weight 1: float64, CPU."""
         change = (goal - start) * self.units - self.offset
@@ -174,7 +168,7 @@ class Effects(nn.Module):
 
 @dataclass(frozen=True)
 class PlusOutput:
-    """What the network says of a batch of start/goal pairs."""
+    """What the network predicts for a batch of start/goal pairs."""
 
     emissions: Tensor  # (B, T, A)
     states: Tensor | None  # (B, T, D), in the space of the projected step descriptions; None without the decoder
@@ -182,7 +176,7 @@ class PlusOutput:
     descriptions: Tensor  # (A, D): the projected step descriptions
 
 
-class P3IVPlus(nn.Module):
+class P3IVPlusNetwork(nn.Module):
     """The paper's planner, a linear path, two end heads, and transitions."""
 
     language: Tensor  # (A, F_l)
@@ -198,7 +192,7 @@ class P3IVPlus(nn.Module):
             )
         self.shape, self.config = shape, config
         plus, width, positions = config.plus, config.model.width, torch.ones(shape.horizon, 1)
-        self.base = P3IV(shape, config.model)
+        self.base = P3IVNetwork(shape, config.model)
         self.linear = LinearPath(shape)
         self.effects = Effects(shape)
         self.scale = nn.Parameter(plus.scale * positions)
@@ -212,7 +206,7 @@ class P3IVPlus(nn.Module):
         self.held_out: Tensor | None = None  # (N, T, A): linear scores of the training windows, for their training
 
     def fit(self, data: PlanningData) -> None:
-        """Take from the training data what is known before the first step."""
+        """Fit what is not trained: feature scale, transitions, linear path and effects."""
         plus = self.config.plus
         self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
         self.log_transitions.copy_(fit_log_transitions(data, plus.backoff))

@@ -1,4 +1,4 @@
-"""P3IV+ as a planner of the house: built, fitted, taught, calibrated after every epoch, and asked for plans."""
+"""P3IV+ behind the interface of all planners: how it is trained, calibrated after every epoch, and sampled."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.distributions import exact_divergences
 from p3iv.metrics.plans import PlanScores, accuracies, ious, successes
 from p3iv.metrics.references import references_of
-from p3iv.planners.base import Merit, PlannerKind, PlannerShape, Sync
-from p3iv.planners.plus.learner import Lessons, PlusLearner
-from p3iv.planners.plus.network import P3IVPlus, video_numbers
+from p3iv.planners.base import BasePlanner, SelectionScore, Sync
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
+from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 from p3iv.plans.rescored import RESCORED, fit_of, share_anew
-from p3iv.plans.transitions import Transitions
 
 
 class ChainSampler:
-    """Draws exactly, by forward filtering and backward sampling; all modes are this one."""
+    """Draws exactly, by forward filtering and backward sampling; all sampling modes give the same plans."""
 
-    def __init__(self, planner: P3IVPlus, settings: SampleSettings) -> None:
+    def __init__(self, planner: P3IVPlusNetwork, settings: SampleSettings) -> None:
         refuse_noise(settings, planner.config.planner)
         self.planner = planner.eval()
         columns = (("chain", planner.shape.horizon), ("rescored", 1))
@@ -48,45 +47,45 @@ class ChainSampler:
 
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
-NATS_WORTH = 2.0  # percent of success rate, accuracy and IoU together
+NATS_WORTH = 2.0  # how many percent points of success rate + accuracy + IoU one nat of NLL counts for
 
-CLEARLY = 3.0  # standard errors
+MIN_GAIN = 3.0  # standard errors that a weight must gain to be chosen
 
-_MOST_WINDOWS = 512
+_MAX_WINDOWS = 512
 
-_LEAST_LOG = -50.0  # of a plan that transitions without back-off make impossible
+_MIN_LOG = -50.0  # of a plan that transitions without back-off make impossible
 
 
 @torch.no_grad()
-def choose_weight(planner: P3IVPlus, val: WindowTensors) -> None:
-    """Choose the weight with the largest gain, or 0."""
+def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
+    """Choose the weight of the effects with the largest gain on validation windows, or 0 without a clear gain."""
     planner.eval()
     planner.effects.weight.zero_()
-    rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MOST_WINDOWS]
+    rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
     start, goal = (side[rows].to(planner.scale) for side in (val.start, val.goal))
     chain, truth = planner.chain(start, goal), val.action_ids[rows]
     plans, logs = chain.best_plans(RESCORED)
     fit = fit_of(plans, *planner.effects.terms(start, goal))
-    plain = _merits(chain, plans, logs, truth)
-    gains = [_merits(chain, plans, share_anew(logs, weight * fit), truth) - plain for weight in WEIGHTS]
+    plain = _window_scores(chain, plans, logs, truth)
+    gains = [_window_scores(chain, plans, share_anew(logs, weight * fit), truth) - plain for weight in WEIGHTS]
     best = max(range(len(WEIGHTS)), key=lambda number: float(gains[number].mean()))
-    if gains[best].mean() > CLEARLY * standard_error(gains[best], video_numbers(val)[rows]):
+    if gains[best].mean() > MIN_GAIN * standard_error(gains[best], video_numbers(val)[rows]):
         planner.effects.weight.fill_(WEIGHTS[best])
 
 
-def _merits(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> Tensor:
-    """What the likeliest of plans (N, n, T) is worth where they have these log probabilities (N, n): (N,)."""
+def _window_scores(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> Tensor:
+    """The score of each window if its plans (N, n, T) have these log probabilities (N, n): (N,)."""
     window = torch.arange(len(plans))
     first = plans[window, logs.argmax(dim=1)]
     is_truth = (plans == truth[:, None]).all(dim=2) & (logs > -torch.inf)
     place = is_truth.long().argmax(dim=1)
     log_truth = torch.where(is_truth.any(dim=1), logs[window, place], chain.log_probability(truth, window))
     percent = 100 * (successes(first, truth).double() + accuracies(first, truth) + ious(first, truth))
-    return percent + NATS_WORTH * log_truth.clamp_min(_LEAST_LOG)
+    return percent + NATS_WORTH * log_truth.clamp_min(_MIN_LOG)
 
 
 def standard_error(values: Tensor, groups: Tensor) -> Tensor:
-    """Of the mean of values (N,) that are alike within a group (N,): (); infinite where there is one group only."""
+    """Standard error of the mean of values (N,) that are correlated within groups (N,); infinite for one group."""
     names, group = groups.unique(return_inverse=True)
     number = len(names)
     if number < 2:
@@ -98,48 +97,17 @@ def standard_error(values: Tensor, groups: Tensor) -> Tensor:
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # from a half to three
 
 
-def _fit(planner: P3IVPlus, data: PlanningData) -> None:
-    planner.fit(data)
-
-
-def _teach(planner: P3IVPlus, data: PlanningData, config: Config, sync: Sync) -> PlusLearner:
-    return PlusLearner(planner, Lessons.of(planner, data), config, sync=sync)
-
-
-def _scores(planner: P3IVPlus, start: Tensor, goal: Tensor) -> Tensor:
-    emissions: Tensor = planner(start, goal).emissions
-    return emissions
-
-
-def _predict(planner: P3IVPlus, transitions: Transitions, start: Tensor, goal: Tensor) -> Tensor:  # noqa: ARG001
-    return planner.chain(start, goal).best_paths()[0].to(start.device)
-
-
-def _settle(planner: P3IVPlus, data: PlanningData) -> None:
-    """Choose on validation windows how peaked the emissions are, and how much the effects of a plan count."""
-    planner.effects.weight.zero_()
-    if planner.config.plus.calibrated:
-        _choose_temperature(planner, data)
-    if planner.config.plus.effects:
-        choose_weight(planner, data.val)
-
-
-def _choose_temperature(planner: P3IVPlus, data: PlanningData) -> None:
-    """Choose the one under which the plans of the validation windows are most probable."""
+def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
+    """Choose the temperature under which the plans of the validation windows are most probable."""
     planner.temperature.fill_(1.0)
-    chain = _val_chain(planner, data)
+    chain = val_chain(planner, data)
     hotter = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
     nlls = [_nll(at, data) for at in hotter]
     planner.temperature.fill_(TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)])
 
 
-def _merit(planner: P3IVPlus, data: PlanningData, val: PlanScores) -> Merit:
-    """Right plans and right probabilities: the three scores in percent, less two a nat."""
-    percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
-    return (percent - NATS_WORTH * _nll(_val_chain(planner, data), data),)
-
-
 def _nll(chain: Chain, data: PlanningData) -> float:
+    """The mean NLL of the validation references under a chain."""
     references = references_of(data.val.action_ids)
     window, row = references.pairs
     logs = chain.log_probability(references.plans[row], window)
@@ -147,39 +115,53 @@ def _nll(chain: Chain, data: PlanningData) -> float:
 
 
 @torch.no_grad()
-def _val_chain(planner: P3IVPlus, data: PlanningData) -> Chain:
+def val_chain(planner: P3IVPlusNetwork, data: PlanningData) -> Chain:
+    """The chain of the validation windows."""
     planner.eval()
     return planner.chain(data.val.start.to(planner.scale), data.val.goal.to(planner.scale))
 
 
-def _describe(config: Config) -> str:
-    plus = config.plus
-    parts = {"linear path": plus.linear, "decoder": plus.decoder, "end heads": plus.end_heads}
-    fed = ", ".join(name for name, is_on in parts.items() if is_on)
-    weighed = "; plans weighed by their effects" if plus.effects else ""
-    taught = "through the chain" if plus.chain else "position by position"
-    return f"a chain fed by {fed}; trained {taught}{weighed}; chosen by SR + mAcc + mIoU - 2 NLL of that chain"
+class P3IVPlus(P3IVPlusNetwork, BasePlanner):
+    """A chain that chooses its plans itself, trained and selected by its plans and its probabilities."""
 
+    preset = "p3iv-plus"
+    own_settings = ("plus.",)
 
-def _nearby_s(config: Config) -> int:
-    return config.plus.nearby if config.plus.linear else 0
+    @classmethod
+    def describe(cls, config: Config) -> str:
+        plus = config.plus
+        parts = {"linear path": plus.linear, "decoder": plus.decoder, "end heads": plus.end_heads}
+        inputs = ", ".join(name for name, is_on in parts.items() if is_on)
+        how = "through the chain" if plus.chain else "position by position"
+        effects = "; plans weighed by their effects" if plus.effects else ""
+        return f"a chain fed by {inputs}; trained {how}{effects}; chosen by SR + mAcc + mIoU - 2 NLL of that chain"
 
+    @classmethod
+    def nearby_s(cls, config: Config) -> int:
+        return config.plus.nearby if config.plus.linear else 0
 
-def _build(shape: PlannerShape, config: Config) -> P3IVPlus:
-    return P3IVPlus(shape, config)
+    def make_learner(self, data: PlanningData, sync: Sync) -> PlusLearner:
+        return PlusLearner(self, HeldOutScores.of(self, data), sync=sync)
 
+    def sampler(self, settings: SampleSettings) -> ChainSampler:
+        return ChainSampler(self, settings)
 
-KIND = PlannerKind(
-    build=_build,
-    fit=_fit,
-    teach=_teach,
-    sampler=ChainSampler,
-    scores=_scores,
-    predict=_predict,
-    describe=_describe,
-    reads=("plus.",),
-    nearby_s=_nearby_s,
-    settle=_settle,
-    merit=_merit,
-    preset="p3iv-plus",
-)
+    def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
+        emissions: Tensor = self(start, goal).emissions
+        return emissions
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
+        return self.chain(start, goal).best_paths()[0].to(start.device)
+
+    def calibrate(self, data: PlanningData) -> None:
+        """Choose the temperature of the emissions and the weight of the effects of a plan."""
+        self.effects.weight.zero_()
+        if self.config.plus.calibrated:
+            choose_temperature(self, data)
+        if self.config.plus.effects:
+            choose_weight(self, data.val)
+
+    def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
+        """Right plans and right probabilities: the three scores in percent, minus two per nat."""
+        percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
+        return (percent - NATS_WORTH * _nll(val_chain(self, data), data),)

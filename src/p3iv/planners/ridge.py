@@ -1,13 +1,15 @@
-"""Ridge regression onto classes in closed form, with the scores that rows get when their own group is left out.
+"""Ridge regression in closed form, with two ways to choose its penalty: on held-out groups, or on validation rows.
 
-A group holds the rows of one video. The hat matrix H of a ridge regression gives the scores of group g by a regression
-that never saw it, without a second fit:
+`GroupedRidge` leaves out one group, the rows of one video, at a time. The hat matrix H of a ridge regression gives the
+scores of group g by a regression without that group, and needs no second fit:
 
     held_out_g = Y_g - (I - H_gg)^-1 (Y_g - H_g Y)
 
-All is done in the axes of the rows' own spectrum, min(rows, width) of them, so that one decomposition serves every
-penalty. No square matrix has more than min(rows, width)^2 entries, or (rows of one video)^2: with 1,024 features at
-each end 32 MiB, however many windows there are. What grows with the rows are a few arrays of (rows, width or classes).
+All is computed in the min(rows, width) axes of the rows' own spectrum, so that one decomposition serves all penalties.
+No square matrix has more than min(rows, width)^2 entries, or (rows of one video)^2: 32 MiB for 1,024 features at each
+end, independent of the number of windows. Only a few arrays of (rows, width or classes) grow with the rows.
+
+`fit_on_validation` fits a plain classifier with a free intercept and chooses the penalty on validation rows.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-PENALTIES = (1.5, 3.0, 6.0, 12.0, 24.0)
+PENALTIES = (1.5, 3.0, 6.0, 12.0, 24.0)  # for rows of length 1
 
 _SMALLEST = 1e-10  # share of the largest eigenvalue below which an axis is rounding
 
@@ -75,3 +77,29 @@ class GroupedRidge:
             is_judged = members < judged
             held_out[members[is_judged]] = scores[is_judged]
         return RidgeFit(self.axes @ inner, held_out, penalty)
+
+
+VALIDATED_PENALTIES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)  # for standardised features
+
+
+def fit_on_validation(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor], num_classes: int) -> Tensor:
+    """Weights (D + 1, C) of a linear classifier, from inputs (N, D) with class ids (N,) of train and val.
+
+    Least squares onto one-hot classes, with a squared penalty on all weights except the intercept.
+    """
+    (inputs, ids), (val_inputs, val_ids) = train, val
+    rows = with_intercept(inputs.double())
+    targets = functional.one_hot(ids, num_classes).double()
+    gram, moments = rows.T @ rows, rows.T @ targets
+    spare = torch.ones(len(gram), dtype=torch.float64)
+    spare[-1] = 1e-6  # the intercept is nearly free
+    candidates = [torch.linalg.solve(gram + torch.diag(penalty * spare), moments) for penalty in VALIDATED_PENALTIES]
+    asked = with_intercept(val_inputs.double())
+    hits = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in candidates]
+    best: Tensor = candidates[max(range(len(hits)), key=hits.__getitem__)]
+    return best.float()
+
+
+def with_intercept(inputs: Tensor) -> Tensor:
+    """A column of ones at the end: (N, D + 1)."""
+    return torch.cat((inputs, inputs.new_ones(len(inputs), 1)), dim=1)
