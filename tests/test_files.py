@@ -71,7 +71,7 @@ def test_a_run_a_comparison_and_a_reproduction_have_one_writer(tabletop: Path, t
     config = override(preset_config("tiny"), {"planner": "random", "data.split": "release"})
     writers: list[Callable[[], object]] = [
         lambda: train(TrainRequest(open_dataset(tabletop), out, config)),
-        lambda: compare(CompareRequest(tabletop, out, {"random": config}, ("random",))),
+        lambda: compare(CompareRequest(tabletop, out, planners=("random",))),
         lambda: reproduce(ReproduceRequest(("unique-plans",), (tabletop,), out)),
     ]
     for write in writers:

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - rows stand as in the source
-"""The rows of the paper's tables as its LaTeX source has them: what the declarations are held against.
+# ruff: noqa: E501 - rows are as in the source
+"""The rows of the paper's tables as its LaTeX source has them: the declarations are compared with them.
 
 They are not made from the declarations, nor the declarations from them.
 """

@@ -1,16 +1,15 @@
-"""What the printed figures say of themselves: the arithmetic that docs/reproduction.md rests on."""
+"""Contradictions within the printed figures: the arithmetic behind docs/results/reproduction.md."""
 
 from __future__ import annotations
 
 import pytest
 
-from p3iv.experiments.built import published_number
-from p3iv.experiments.declared import Table, declared
+from p3iv.experiments.declarations import Table, declarations, published_number
 
 
 def printed(name: str, dataset: str) -> dict[tuple[str, str], list[float]]:
-    """Group and label of a row -> its figures."""
-    table = declared()[name]
+    """The figures of a table by group and label of their row."""
+    table = declarations()[name]
     assert isinstance(table, Table)
     return {
         (row.group, row.label): [published_number(cell) for cell in row.published[dataset]]
@@ -48,7 +47,7 @@ def test_random_plans_are_not_at_chance() -> None:
     assert coin[2] < 100 / 778
 
 
-def test_figures_of_one_dataset_stand_in_another() -> None:
+def test_figures_of_one_dataset_are_printed_for_another() -> None:
     crosstask = printed("crosstask", "crosstask")["", "Retrieval-Based"]
     coin = [printed("niv-coin", "coin")[group, "Retrieval"] for group in ("T=3", "T=4")]
     assert [row[3] for row in coin] == [crosstask[3], crosstask[6]]

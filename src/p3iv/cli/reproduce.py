@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,103 +13,117 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from p3iv.cli.choices import listed_numbers
-from p3iv.cli.console import err, out, print_json
+from p3iv.cli.console import err, out, print_json, print_note
+from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, parse_numbers
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from p3iv.experiments.built import Block, Built
-    from p3iv.experiments.reproduce import Progress, Reproduction
+    from p3iv.experiments.engine import FillResult, Progress
+    from p3iv.experiments.filled import Block, FilledTable
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
+
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Number of runs at a time.")]
 
 
 def reproduce_command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Tables and figures, or all; --list shows them.")
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Names of tables and figures, or all; --list shows them."),
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="Show every table and figure, and stop.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List all tables and figures, and stop.")] = False,
     data: Annotated[
-        list[Path] | None, typer.Option("--data", metavar="DIR", help="A dataset folder with features; again for more.")
+        list[Path] | None,
+        typer.Option("--data", metavar="DIR", help="A dataset folder with features; may be repeated."),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--out", metavar="OUT", help="The folder of all runs and tables.")
+        Path | None, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", help="small (20 CPU s per run, one seed) or paper (200 epochs, three seeds).")
+        str, typer.Option("--budget", help="small (20 CPU seconds per run, one seed) or paper (200 epochs, 3 seeds).")
     ] = "small",
-    seeds: Annotated[str, typer.Option("--seeds", help="Numbers between commas, in place of the budget's.")] = "",
-    horizons: Annotated[str, typer.Option("--horizons", help="Only cells of these T, such as 3 or 3,4.")] = "",
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="Comma-separated seeds, such as 0,1; default: those of the budget.")
+    ] = "",
+    horizons: Annotated[
+        str, typer.Option("--horizons", help="Fill only cells of these horizons, such as 3 or 3,4.")
+    ] = "",
     samples: Annotated[
-        int, typer.Option("--samples", min=1, help="K, plans drawn per window; Table 10 and figures have their own.")
+        int,
+        typer.Option(
+            "--samples",
+            metavar="N",
+            min=1,
+            help="K, the number of plans to sample. Table 10 and figures have their own.",
+        ),
     ] = 1500,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of every run, e.g. optim.max_cpu_s=600.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 1,
-    engine: Annotated[
-        str, typer.Option("--engine", help="local, or ray: a cluster that sees the same folders.")
-    ] = "local",
-    address: Annotated[
-        str | None, typer.Option("--address", help="HOST:PORT of a Ray cluster; without it, one is started here.")
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    settings: Settings = None,
+    jobs: Jobs = 1,
+    engine: Engine = "local",
+    address: Address = None,
+    device: Device = "cpu",
+    as_json: AsJson = False,
 ) -> None:
-    """Regenerate tables and figures of the paper: ours beside the published figures, with intervals.
+    """Regenerate tables and figures of the paper: our figures with intervals beside the published ones.
 
-    Runs that several tables need are made once and kept in OUT/runs; the same command again goes on, and makes only
-    what is missing. A run that fails is shown in its cells, the others go on, and the exit code is 1.
+    Tables share their runs, which are kept in OUT/runs. The same command continues after an interruption and makes only
+    the missing runs. If a run fails, its cells say so, the other runs go on, and the exit code is 1.
     """
     if show_list:
         _show_list(as_json=as_json)
         return
     if target is None:
-        raise ConfigError("Nowhere to write to. Pass --out OUT; `p3iv reproduce --list` shows what there is.")
+        raise ConfigError("--out is missing. Pass --out OUT, or --list to see all tables and figures.")
 
     from p3iv.config import parse_settings  # keeps `p3iv --help` quick
-    from p3iv.experiments.reproduce import (
-        ReproduceRequest,
-        reproduce,
-    )
+    from p3iv.experiments.reproduce import ReproduceRequest, reproduce
 
     request = ReproduceRequest(
         names=tuple(names or ()),
         data=tuple(data or ()),
         out=target,
         budget=budget,
-        seeds=listed_numbers("--seeds", seeds) if seeds else (),
-        horizons=listed_numbers("--horizons", horizons) if horizons else (),
+        seeds=parse_numbers("--seeds", seeds) if seeds else (),
+        horizons=parse_numbers("--horizons", horizons) if horizons else (),
         settings=parse_settings(settings or []),
         samples=samples,
         jobs=jobs,
         engine=engine,
         address=address,
         device=device,
-        command=f"p3iv {shlex.join(sys.argv[1:])}",
-        on_plan=_show_plan,
-        on_run=_show_run,
+        command=typed_command(),
+        on_plan=show_plan,
+        on_run=show_run,
+        on_note=print_note,
     )
-    try:
-        found = reproduce(request)
-    except KeyboardInterrupt:
-        err.print(f"interrupted; what was done is in {target}, and the same command goes on from there", markup=False)
-        raise typer.Exit(130) from None
+    with interruptible(target):
+        result = reproduce(request)
     if as_json:
-        print_json(_summary(found))
+        print_json(summary(result))
     else:
-        _show(found, target)
-    for name, outcome in found.failures.items():
-        err.print(f"failed: {name}: {outcome.about}", markup=False)
-    if found.failures or found.is_empty:
+        _show(result, target)
+    show_failures(result)
+    if result.failures or result.is_empty:
         raise typer.Exit(1)
 
 
+def typed_command() -> str:
+    """The command as the user typed it, for the provenance of figures."""
+    return f"p3iv {shlex.join(sys.argv[1:])}"
+
+
+@contextmanager
+def interruptible(target: Path) -> Iterator[None]:
+    """Turn Ctrl-C into a message and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"interrupted; finished runs are in {target}, and the same command continues there", markup=False)
+        raise typer.Exit(130) from None
+
+
 def _show_list(*, as_json: bool) -> None:
-    from p3iv.experiments.listing import (
-        list_all,
-        list_together,
-    )
+    from p3iv.experiments.reproduce import list_all, list_together
 
     entries = [*list_all(), list_together()]
     if as_json:
@@ -122,94 +138,94 @@ def _show_list(*, as_json: bool) -> None:
         what = ", a drawing: nothing to regenerate" if entry.kind == "drawing" else theirs
         out.print(line.format(entry.name, place, runs, small, paper, f"{entry.title}{what}"), markup=False)
     out.print(
-        "\nruns: to train, per dataset and seed; tables share them. small, paper: processor time with --budget small "
-        "(at most;\none seed) and --budget paper (three seeds, on CrossTask). Any dataset folder with features will "
-        "do: its figures stand\nbeside the published ones, here of the datasets in brackets.",
+        "\nruns: planners to train per dataset and seed; tables share them. small, paper: processor time with --budget "
+        "small\n(at most; one seed) and --budget paper (three seeds, on CrossTask). Any dataset folder with features "
+        "can be used: its\nfigures are shown beside the published ones of the datasets in brackets.",
         markup=False,
     )
 
 
-def _show_plan(num_runs: int, num_missing: int) -> None:
+def show_plan(num_runs: int, num_missing: int) -> None:
+    """Print how many runs have to be made."""
     if num_missing:
-        err.print(f"{num_runs} runs are needed, {num_missing} are to be made", markup=False)
+        err.print(f"{num_runs} runs are needed, {num_missing} of them have to be made", markup=False)
 
 
-def _show_run(progress: Progress) -> None:
+def show_run(progress: Progress) -> None:
+    """Print a line about a finished run."""
     done = "" if progress.outcome.status == "done" else f"{progress.outcome.status}: "
+    tables = f"{progress.num_tables_done} of {progress.num_tables} tables and figures complete, "
     err.print(
-        f"run {progress.num_done} of {progress.num_jobs}, {progress.num_tables_done} of {progress.num_tables} tables "
-        f"and figures complete, about {_clock(progress.left_s)} left. {progress.run}: {done}{progress.outcome.about}",
+        f"run {progress.num_done} of {progress.num_jobs}, {tables if progress.num_tables > 1 else ''}"
+        f"about {_clock(progress.left_s)} left. {progress.run}: {done}{progress.outcome.about}",
         markup=False,
     )
 
 
-def _show(found: Reproduction, target: Path) -> None:
-    from p3iv.experiments.built import filled_of
+def show_failures(result: FillResult) -> None:
+    """Print every failed run with the reason."""
+    for name, outcome in result.failures.items():
+        err.print(f"failed: {name}: {outcome.about}", markup=False)
 
-    for built in found.tables:
-        out.print(f"{built.title}", markup=False, style="bold")
-        for block in built.blocks:
-            _print_block(built, block)
-        if built.table.note:
-            out.print(built.table.note, markup=False, style="dim")
-        for problem in built.problems:
+
+def _show(result: FillResult, target: Path) -> None:
+    from p3iv.experiments.filled import filled_text
+
+    for filled in result.tables:
+        out.print(f"{filled.title}", markup=False, style="bold")
+        for block in filled.blocks:
+            _print_block(filled, block)
+        if filled.table.note:
+            out.print(filled.table.note, markup=False, style="dim")
+        for problem in filled.problems:
             out.print(f"missing: {problem}", markup=False)
         out.print()
-    for drawn in found.figures:
+    for drawn in result.figures:
         out.print(f"{drawn.figure.place}, {drawn.figure.title}: {drawn.path or drawn.about}", markup=False)
-    for name, what in found.provenance.lines:
+    for name, what in result.provenance.lines:
         out.print(f"{name}: {what}", markup=False, style="dim")
-    filled = filled_of(found.tables)
-    out.print(f"cells filled: {filled} -> {target}/index.html, {target}/tables, {target}/runs.csv", markup=False)
+    number = filled_text(result.tables)
+    out.print(f"cells filled: {number} -> {target}/index.html, {target}/tables, {target}/runs.csv", markup=False)
 
 
-def _print_block(built: Built, block: Block) -> None:
-    """Ours over its interval, the published figure in brackets."""
-    from p3iv.experiments.lettering import (
-        published_in,
-        range_in,
-        seeds_in,
-        value_in,
-    )
-    from p3iv.experiments.writing import (
-        headers,
-        row_label,
-    )
+def _print_block(filled: FilledTable, block: Block) -> None:
+    """Print our values over their intervals, with the published figures in brackets."""
+    from p3iv.experiments.writers import headers, row_label
 
     grid = Grid(
         title=block.title, title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0), pad_edge=False
     )
     grid.add_column("", min_width=26)
-    for name in headers(built):
+    for name in headers(filled):
         grid.add_column(escape(name), justify="right", header_style="dim")
     for row in block.cells:
         texts = []
         for cell in row:
-            published = published_in(cell)
-            theirs = f"({published})" if published else ""
-            ours = value_in(cell) if block.source else ""
+            theirs = f"({cell.published})" if cell.published else ""
+            ours = cell.text if block.source else ""
             above = escape(" ".join(part for part in (ours, theirs) if part))
-            range_ = range_in(cell).replace(" to ", "–")  # noqa: RUF001 - narrower
-            below = "\n".join(part for part in (range_, seeds_in(cell)) if part) if block.source else ""
+            range_ = cell.range_text.replace(" to ", "–")  # noqa: RUF001 - narrower
+            below = "\n".join(part for part in (range_, cell.seeds_text) if part) if block.source else ""
             texts.append(f"{above}\n[dim]{escape(below)}[/dim]" if below else above)
         grid.add_row(escape(row_label(row[0])), *texts)
     out.print(grid, width=None if out.is_terminal else 160)
     out.print()
 
 
-def _summary(found: Reproduction) -> dict[str, object]:
+def summary(result: FillResult) -> dict[str, object]:
+    """What was written, for --json."""
     return {
         "tables": {
-            built.table.name: {
-                "cells": built.num_cells,
-                "filled": built.num_filled,
-                "not_with_every_seed": built.num_partial,
-                "not_filled": built.problems,
+            filled.table.name: {
+                "cells": filled.num_cells,
+                "filled": filled.num_filled,
+                "without_some_seeds": filled.num_partial,
+                "not_filled": filled.problems,
             }
-            for built in found.tables
+            for filled in result.tables
         },
-        "figures": {drawn.anchor: str(drawn.path) if drawn.path else drawn.about for drawn in found.figures},
-        "failures": {name: outcome.about for name, outcome in found.failures.items()},
+        "figures": {drawn.anchor: str(drawn.path) if drawn.path else drawn.about for drawn in result.figures},
+        "failures": {name: outcome.about for name, outcome in result.failures.items()},
     }
 
 

@@ -1,27 +1,33 @@
-"""Tables and figures as pages that travel as one file: ours large, intervals small, published figures in italics."""
+"""Tables and figures as HTML pages of one file each: ours large, intervals small, published figures in italics."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from p3iv.experiments.built import Block, Built, Cell, filled_of, published_number
-from p3iv.experiments.declared import PAPER_DATASETS
-from p3iv.experiments.drawings import Drawn
-from p3iv.experiments.gathering import Gatherer
-from p3iv.experiments.lettering import NOTE, arrow, metric_in, published_in, range_in, released_in, seeds_in, value_in
-from p3iv.experiments.parts import Part
+from p3iv.experiments.cells import FinishedRuns
+from p3iv.experiments.declarations import PAPER_DATASETS, declarations, published_number
+from p3iv.experiments.figures import Drawn
+from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
 from p3iv.experiments.provenance import Provenance, run_rows
+from p3iv.files import write_text
 from p3iv.report.cells import strip
 from p3iv.report.inputs import Leaf
 from p3iv.report.markup import Markup, join, tag
 from p3iv.report.page import document, notices
 
-LEGEND = (
-    "Large: ours. Slanted: published, the upright tick on the line. Dot and bar: ours and its interval; hollow: as the "
-    "released code would score our plans. Each line begins at 0."
+PAPER_LEGEND = (
+    "Large: ours. Italic: published, the upright tick on the line. Dot and bar: ours and its interval; hollow dot: as "
+    "the released code would score our plans. Each line begins at 0."
+)
+OWN_LEGEND = (
+    "Each line begins at 0 and ends at the largest figure of its column; the dot is the value, the bar its interval. "
+    "Bold: the best of a column. The notes below a table say which rows cannot be told from it."
 )
 _STRIP = 92.0
 _STYLE = """
@@ -38,7 +44,8 @@ a { color: inherit; text-underline-offset: 3px; }
 .cells .group th { padding: 9px 0 2px; color: var(--faint); font: italic 15px var(--serif); }
 .cells .group + tr { border-top: 0; }
 .cells .both { display: flex; gap: 10px; align-items: baseline; white-space: nowrap; }
-.cells .value { font-size: 16px; }
+.cells .value { font-size: 16px; font-weight: 400; }
+.cells .best { font-weight: 700; }
 .cells .paper { font-style: italic; color: var(--reference); }
 .cells .interval { display: block; margin-top: 2px; }
 .cells .released { display: block; color: var(--faint); font-size: 12.5px; }
@@ -56,52 +63,83 @@ h3.data { margin: 26px 0 10px; font-size: 19px; }
 """
 
 
-def table_page(built: Built, provenance: Provenance, gatherer: Gatherer) -> str:
+@dataclass(frozen=True)
+class Section:
+    """One table, or one figure on one dataset, as the index shows it."""
+
+    entry: str  # the name of its declaration
+    anchor: str  # its place in the index
+    row: str  # of the list at the top, as HTML
+    body: str
+    has_published: bool
+    provenance: Mapping[str, Any]
+
+
+def table_page(filled: FilledTable, provenance: Provenance, finished: FinishedRuns) -> str:
     """One table with its provenance."""
     return document(
-        _titled(built.title, provenance.data),
-        tag("header", tag("h1", built.title, tag("small", "; ".join(provenance.data))), *map(notices, provenance.data)),
-        _table_section(built, gatherer, with_heading=False),
-        _how_to_read(),
+        _titled(filled.title, provenance.data),
+        tag(
+            "header", tag("h1", filled.title, tag("small", "; ".join(provenance.data))), *map(notices, provenance.data)
+        ),
+        _table_body(filled, finished, with_heading=False),
+        _how_to_read([bool(filled.table.datasets)]),
         _provenance(provenance),
         style=_STYLE,
     )
 
 
-def table_part(built: Built, provenance: Provenance, gatherer: Gatherer) -> Part:
+def table_section(filled: FilledTable, provenance: Provenance, finished: FinishedRuns) -> Section:
     """A table as the index shows it."""
-    orders = [order for block in built.blocks for _, order in block.orders]
+    table, orders = filled.table, [order for block in filled.blocks for _, order in block.orders]
     counts = [sum(getattr(order, name) for order in orders) for name in ("same", "reversed", "undecided")]
     row = tag(
         "tr",
-        tag("td", built.table.place),
-        tag("td", tag("a", built.table.title, href=f"#{built.table.name}")),
-        tag("td", filled_of([built]), class_="figure"),
+        tag("td", table.place),
+        tag("td", tag("a", table.title, href=f"#{table.name}")),
+        tag("td", filled_text([filled]), class_="figure"),
         *(tag("td", str(count) if orders else "", class_="figure") for count in counts),
     )
-    section = join(_table_section(built, gatherer, with_heading=True), _origin(provenance))
-    return Part(built.table.name, built.table.name, row, section, asdict(provenance))
+    body = join(_table_body(filled, finished, with_heading=True), _origin(provenance))
+    return Section(table.name, table.name, row, body, bool(table.datasets), asdict(provenance))
 
 
-def figure_part(drawn: Drawn) -> Part:
+def figure_section(drawn: Drawn) -> Section:
     """A figure as the index shows it."""
     link = tag("a", drawn.figure.title, href=f"#{drawn.anchor}") if drawn.path else drawn.figure.title
     about = drawn.about if not drawn.path else drawn.source.label
     row = tag("tr", tag("td", drawn.figure.place), tag("td", link), tag("td", about, colspan=4))
-    section = _figure_section(drawn) if drawn.path else join()
-    return Part(drawn.figure.name, drawn.anchor, row, section, asdict(drawn.provenance))
+    body = _figure_body(drawn) if drawn.path else join()
+    return Section(drawn.figure.name, drawn.anchor, row, body, True, asdict(drawn.provenance))
 
 
-def index_page(parts: Sequence[Part]) -> str:
-    """All parts, one after another, after a list of them."""
-    name = "P3IV (CVPR 2022), regenerated"
-    data = list(dict.fromkeys(label for part in parts for label in part.provenance["data"]))
+def write_index(out: Path, sections: Iterable[Section], title: str) -> None:
+    """Write OUT/index.html and OUT/provenance.json, on these sections and on those of earlier calls."""
+    kept = _keep(out, sections)
+    write_text(out / "index.html", _index_page(kept, title))
+    origins = {section.anchor: section.provenance for section in kept}
+    write_text(out / "provenance.json", json.dumps(origins, indent=2) + "\n")
+
+
+def _keep(out: Path, sections: Iterable[Section]) -> list[Section]:
+    """Write OUT/parts/ANCHOR.json of each; returns all that are there, in the order of the paper, then ours."""
+    for section in sections:
+        write_text(out / "parts" / f"{section.anchor}.json", json.dumps(asdict(section), indent=2) + "\n")
+    order = list(declarations())
+    paths = sorted((out / "parts").glob("*.json"))
+    kept = [Section(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+    return sorted(kept, key=lambda section: order.index(section.entry) if section.entry in order else len(order))
+
+
+def _index_page(sections: Sequence[Section], title: str) -> str:
+    """All sections, one after another, after a list of them."""
+    data = list(dict.fromkeys(label for section in sections for label in section.provenance["data"]))
     return document(
-        _titled(name, data),
-        tag("header", tag("h1", name, tag("small", "; ".join(data))), *map(notices, data)),
-        _summary(parts),
-        _how_to_read(),
-        *(Markup(part.section) for part in parts),
+        _titled(title, data),
+        tag("header", tag("h1", title, tag("small", "; ".join(data))), *map(notices, data)),
+        _summary(sections),
+        _how_to_read([section.has_published for section in sections]),
+        *(Markup(section.body) for section in sections),
         style=_STYLE,
     )
 
@@ -110,27 +148,29 @@ def _titled(title: str, data: Sequence[str]) -> str:
     return f"{title}, on {'; '.join(data)}"
 
 
-def _summary(parts: Sequence[Part]) -> Markup:
-    heads = ("", "", "cells filled", "rows as in the paper", "the other way round", "undecided")
-    rows = [Markup(part.row) for part in parts]
+def _summary(sections: Sequence[Section]) -> Markup:
+    if not any(section.has_published for section in sections):
+        return join()
+    heads = ("", "", "cells filled", "pairs as in the paper", "reversed", "undecided")
+    rows = [Markup(section.row) for section in sections]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col", class_="figure" if name else None) for name in heads)))
     note = (
-        "Pairs of rows of one column: the 95 % interval of their difference on our data says whether they stand as in "
-        "the paper, the other way round, or whether our windows cannot tell."
+        "Pairs of rows of one column: the 95 % interval of their difference on our data says whether their order is "
+        "that of the paper, the reverse, or undecided on our windows."
     )
     return tag("section", tag("table", head, tag("tbody", *rows), class_="summary"), tag("p", note, class_="footnote"))
 
 
-def _table_section(built: Built, gatherer: Gatherer, *, with_heading: bool) -> Markup:
-    heading = tag("h2", built.title, id=built.table.name) if with_heading else join()
-    parts = [_block(built, block) for block in built.blocks]
-    notes = [tag("p", built.table.note, class_="footnote")] if built.table.note else []
-    notes += [tag("p", f"Missing: {problem}", class_="footnote") for problem in built.problems]
-    return tag("section", heading, *parts, *notes, _runs(built, gatherer))
+def _table_body(filled: FilledTable, finished: FinishedRuns, *, with_heading: bool) -> Markup:
+    heading = tag("h2", filled.title, id=filled.table.name) if with_heading else join()
+    parts = [_block(filled, block) for block in filled.blocks]
+    notes = [tag("p", filled.table.note, class_="footnote")] if filled.table.note else []
+    notes += [tag("p", f"Missing: {problem}", class_="footnote") for problem in filled.problems]
+    return tag("section", heading, *parts, *notes, _runs(filled, finished))
 
 
-def _block(built: Built, block: Block) -> Markup:
-    columns = built.table.columns
+def _block(filled: FilledTable, block: Block) -> Markup:
+    columns = filled.table.columns
     groups = [column.group for column in columns]
     spans = [tag("td")] + [
         tag("th", group, colspan=groups.count(group), scope="colgroup") if group else tag("td")
@@ -147,14 +187,25 @@ def _block(built: Built, block: Block) -> Markup:
         tag(
             "tbody",
             *([_group_row(group, rows[0], len(columns))] if group else []),
-            *(tag("tr", tag("th", _label(row[0].row.label), scope="row"), *map(_cell, row, tops)) for row in rows),
+            *(_row(row, tops, bests) for row in rows),
         )
         for group, rows in _grouped(block)
+        for bests in [_bests(rows) if not block.paper_name else ()]
     ]
     theirs = f" beside {PAPER_DATASETS[block.paper_name]} as published" if block.paper_name else ""
     title = f"{block.source.label}{theirs}" if block.source else f"{theirs[8:]}; no such dataset was given"
     table = tag("table", head, *bodies, class_="cells")
-    return join(tag("h3", title, class_="data"), tag("div", table, class_="scroll"), _orders(block))
+    return join(tag("h3", title, class_="data"), tag("div", table, class_="scroll"), _notes(block))
+
+
+def _row(row: Sequence[Cell], tops: Sequence[float], bests: Sequence[Cell]) -> Markup:
+    cells = [_cell(cell, top, is_best=any(cell is best for best in bests)) for cell, top in zip(row, tops, strict=True)]
+    return tag("tr", tag("th", _label(row[0].row.label), scope="row"), *cells)
+
+
+def _bests(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """The best cell of every column, where one is better than another."""
+    return [best for column in zip(*rows, strict=True) if (best := best_of(column))]
 
 
 def _label(text: str) -> Markup:
@@ -163,15 +214,15 @@ def _label(text: str) -> Markup:
     return join(*(join("L", tag("sub", part)) if place % 2 else part for place, part in enumerate(parts)))
 
 
-def _orders(block: Block) -> Markup:
-    if not block.orders:
-        return join()
-    names = [
-        f"{' '.join(part for part in (column.group, column.label) if part)}: {order.same} as in the paper, "
-        f"{order.reversed} the other way round, {order.undecided} undecided"
+def _notes(block: Block) -> Markup:
+    """How the rows compare: with their order in the paper, or with the best row."""
+    orders = [
+        f"{column.title}: {order.same} as in the paper, {order.reversed} reversed, {order.undecided} undecided"
         for column, order in block.orders
     ]
-    return tag("p", f"Pairs of rows, by the interval of their difference: {'; '.join(names)}.", class_="footnote")
+    notes = [f"Pairs of rows, by the interval of their difference: {'; '.join(orders)}."] if orders else []
+    notes += [f"{ranking.text}." for ranking in block.rankings]
+    return join(*(tag("p", note, class_="footnote") for note in notes))
 
 
 def _grouped(block: Block) -> list[tuple[str, list[tuple[Cell, ...]]]]:
@@ -182,46 +233,48 @@ def _grouped(block: Block) -> list[tuple[str, list[tuple[Cell, ...]]]]:
 
 
 def _group_row(group: str, row: tuple[Cell, ...], num_columns: int) -> Markup:
-    mark = arrow(metric_in(row[0])) if "metric" in row[0].row.says else ""
+    mark = row[0].arrow if "metric" in row[0].row.spec else ""
     return tag("tr", tag("th", f"{group}{mark}", colspan=num_columns + 1, scope="rowgroup"), class_="group")
 
 
 def _common_arrow(column: Sequence[Cell]) -> str:
-    return arrow(metric_in(column[0])) if column and "metric" in column[0].column.says else ""
+    return column[0].arrow if column and "metric" in column[0].column.spec else ""
 
 
-def _cell(cell: Cell, top: float) -> Markup:
-    published = published_in(cell)
-    if metric_in(cell) is None:
+def _cell(cell: Cell, top: float, *, is_best: bool) -> Markup:
+    published, value = cell.published_text, cell.value
+    if cell.metric is None:
         return tag("td", published, class_="text")
     theirs = tag("span", published, class_="paper") if published else join()
-    found = cell.found
-    if found is None:
+    if value is None:
         return tag("td", theirs)
-    ours = tag("span", value_in(cell), class_="missing" if found.is_empty else "value", title=found.why or None)
-    released = tag("span", f"† {released_in(cell)}", class_="released") if released_in(cell) else join()
+    kind = "missing" if value.is_empty else "value best" if is_best else "value"
+    ours = tag("span", cell.text, class_=kind, title=value.problem or None)
+    released = tag("span", f"† {cell.released_text}", class_="released") if cell.released_text else join()
     return tag(
         "td",
         tag("div", ours, theirs, class_="both"),
         _strip(cell, top),
-        tag("span", range_in(cell), class_="interval"),
-        tag("span", seeds_in(cell), class_="missing") if seeds_in(cell) else join(),
+        tag("span", cell.range_text, class_="interval"),
+        tag("span", cell.seeds_text, class_="missing") if cell.seeds_text else join(),
         released,
     )
 
 
 def _strip(cell: Cell, top: float) -> Markup:
-    """Our dot and interval, hollow what released code would print, the published figure as a tick; all from 0."""
-    metric, found, theirs = metric_in(cell), cell.found, published_number(cell.published)
+    """A line from 0: our dot and interval, a hollow dot for the released metric, a tick for the published figure."""
+    metric, found, theirs = cell.metric, cell.value, published_number(cell.published)
     if metric is None or found is None or found.is_empty or not top:
         return join()
+    if metric.group == "cost" and math.isnan(theirs):
+        return join()  # a cost, with nothing to compare it with
     value, *ends = (metric.scale * end for end in (found.value, found.low, found.high))
     low, high = (None if math.isnan(end) else end for end in ends)
     return strip(
         Leaf(value, low, high),
         top,
         width=_STRIP,
-        label=f"ours {value_in(cell)}, published {cell.published}",
+        label=f"ours {cell.text}" + (f", published {cell.published}" if cell.published else ""),
         hollows=[metric.scale * value for value in (found.as_released,) if not math.isnan(value)],
         ticks=[value for value in (theirs,) if not math.isnan(value)],
     )
@@ -230,14 +283,13 @@ def _strip(cell: Cell, top: float) -> Markup:
 def _top(column: Sequence[Cell]) -> float:
     ends = [published_number(cell.published) for cell in column]
     for cell in column:
-        metric = metric_in(cell)
-        if metric and cell.found and not cell.found.is_empty:
-            ends += [metric.scale * end for end in (cell.found.value, cell.found.high, cell.found.as_released)]
+        if cell.metric and cell.value and not cell.value.is_empty:
+            ends += [cell.metric.scale * end for end in (cell.value.value, cell.value.high, cell.value.as_released)]
     return max((end for end in ends if not math.isnan(end)), default=0.0)
 
 
-def _runs(built: Built, gatherer: Gatherer) -> Markup:
-    if not built.runs:
+def _runs(filled: FilledTable, finished: FinishedRuns) -> Markup:
+    if not filled.runs:
         return join()
     heads = ("run", "epochs", "best epoch", "CPU s", "status", "folder")
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
@@ -249,14 +301,17 @@ def _runs(built: Built, gatherer: Gatherer) -> Markup:
             tag("td", row["status"]),
             tag("td", f"runs/{run.key}", class_="key"),
         )
-        for run, row in zip(built.runs, run_rows(built.runs, gatherer), strict=True)
+        for run, row in zip(filled.runs, run_rows(filled.runs, finished), strict=True)
     ]
-    label = f"The {len(built.runs)} runs behind it, with epochs and CPU seconds"
+    label = f"The {len(filled.runs)} runs behind it, with epochs and CPU seconds"
     return tag("details", tag("summary", label), tag("table", head, tag("tbody", *rows), class_="runs"))
 
 
-def _how_to_read() -> Markup:
-    return tag("section", tag("h2", "How to read it"), tag("p", LEGEND), tag("p", NOTE))
+def _how_to_read(has_published: Sequence[bool]) -> Markup:
+    """The legend, for tables with published figures, without, or both."""
+    texts = [PAPER_LEGEND, PAPER_NOTE] if any(has_published) else []
+    texts += [OWN_LEGEND, OWN_NOTE] if not all(has_published) else []
+    return tag("section", tag("h2", "How to read it"), *(tag("p", text) for text in texts))
 
 
 def _provenance(provenance: Provenance) -> Markup:
@@ -264,7 +319,7 @@ def _provenance(provenance: Provenance) -> Markup:
     return tag("section", tag("h2", "Where the figures come from"), tag("dl", *entries))
 
 
-def _figure_section(drawn: Drawn) -> Markup:
+def _figure_body(drawn: Drawn) -> Markup:
     title = tag("h2", f"{drawn.figure.place}: {drawn.figure.title}", id=drawn.anchor)
     return tag("section", title, drawn.content, tag("p", drawn.about, class_="footnote"), _origin(drawn.provenance))
 

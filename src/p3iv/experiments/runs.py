@@ -1,39 +1,66 @@
-"""A run: one configuration on one dataset, kept in a folder that is named by a hash of all that decides its figures."""
+"""A run: one configuration on one dataset, kept in a folder named by a hash of everything that decides its figures."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from p3iv.config import SPLIT_KINDS, Config, CurationSettings, override, preset_config
 from p3iv.errors import ConfigError, SplitError
-from p3iv.experiments.budgets import Budget
-from p3iv.experiments.declared import Ask, declared, sample_numbers
-from p3iv.experiments.sources import Source
-from p3iv.experiments.versions import code_version
+from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
+from p3iv.experiments.identity import Source, code_version
 
 SAMPLES = 1500  # the paper's K
 TRAINED = "trained.json"
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What every run may cost: settings, default seeds, and what a table that varies K draws."""
+
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    independent_draws: int  # of 2,500 latents; with one, deviations come from resamples of it
+    run_s: float  # CPU seconds of a run, for estimates: its limit, or what the paper's run on CrossTask takes
+    score_s: float  # CPU seconds of one evaluation
+
+
+BUDGETS = {
+    "small": Budget({"optim.max_cpu_s": 20.0}, (0,), independent_draws=1, run_s=20, score_s=15),
+    # Measured on simulated CrossTask with one thread: 22 s per epoch with all losses, 200 epochs; 4,665 test windows.
+    "paper": Budget({}, (0, 1, 2), independent_draws=20, run_s=4300, score_s=300),
+}
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What all runs of one call have in common."""
+
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)  # they take precedence over those of a cell
+    samples: int = SAMPLES  # K of the tables that do not vary it
+    independent_draws: int = 1
+    budget: str = ""  # for the provenance
+
+
+@dataclass(frozen=True)
 class Sampling:
-    """One way to draw plans from a trained run and score them; its values are one file."""
+    """One way to draw plans from a trained run and score them; its values are kept in one file."""
 
     num_samples: int = SAMPLES
     input_noise: float = 0.0
     dropout: float = 0.0
-    prefixes: tuple[int, ...] = ()  # smaller K to be scored too; then nothing is decoded
+    prefixes: tuple[int, ...] = ()  # smaller K to score as well; nothing is decoded then
     independent_draws: int = 1
 
     @property
     def file(self) -> str:
-        """Under which its values stand in the run folder."""
+        """The file in the run folder that holds its values."""
         parts = [f"k{self.num_samples}"]
         parts += [f"noise{self.input_noise:g}"] if self.input_noise else []
         parts += [f"dropout{self.dropout:g}"] if self.dropout else []
@@ -48,11 +75,11 @@ class Run:
 
     source: Source
     config: Config
-    texts: str  # given, or aligned to the features first
+    texts: str  # "given", or "aligned" to the features first
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides its figures."""
+        """Everything that decides its figures."""
         return {
             "config": asdict(self.config) | {"data": _identity_of(self.config.data)},
             "texts": self.texts,
@@ -72,18 +99,18 @@ class Run:
         data = self.config.data
         words = [f"{self.source.name}: {self.config.planner} T={data.horizon}"]
         words += ["protocol 2"] if data.protocol == 2 else []
-        words += [f"{name}={value}" for name, value in self.differences.items()]
+        words += [f"{name}={value}" for name, value in self.planner_changes.items()]
         words += ["aligned texts"] if self.texts == "aligned" else []
         return f"{' '.join(words)} seed {self.config.seed}"
 
     @property
-    def differences(self) -> dict[str, Any]:
-        """Settings of network and losses that are not those of its preset."""
-        return {name: value for *_, name, value in self._changes("model", "loss", "baseline", "plus")}
+    def planner_changes(self) -> dict[str, Any]:
+        """Settings of the planner and its losses that differ from its preset."""
+        return {name: value for _, name, value in self._changes("model", "loss", "baseline", "plus")}
 
     @property
-    def terms(self) -> dict[str, Any]:
-        """Settings of windows and training that are not those of its preset, but for horizon and protocol."""
+    def training_changes(self) -> dict[str, Any]:
+        """Settings of windows and training that differ from its preset, except horizon and protocol."""
         return {
             f"{section}.{name}": value
             for section, name, value in self._changes("data", "optim")
@@ -99,56 +126,68 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """What a cell asks for, on one dataset and with one budget."""
+class Outcome:
+    """The result of a job: `done`, `impossible` (the dataset lacks what the run needs) or `failed`."""
 
-    runs: tuple[Run, ...]  # one per seed; none where the windows alone are counted
-    sampling: Sampling
+    key: str  # of the run
+    status: str
+    about: str  # epochs and CPU seconds, or what went wrong
+    trace: str = ""
+    notes: tuple[str, ...] = ()  # on the data and the training
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What all runs of one call have in common."""
+class CellPlan:
+    """The runs and the sampling that fill a cell on one dataset."""
 
-    budget: Budget
-    seeds: tuple[int, ...]
-    settings: Mapping[str, Any]  # the user's own
-    samples: int = SAMPLES  # where a table does not say otherwise
+    runs: tuple[Run, ...]  # one per seed; none if only windows are counted
+    sampling: Sampling
 
 
-def plan(ask: Ask, source: Source, terms: Terms) -> Planned:
+def plan_cell(spec: CellSpec, source: Source, options: RunOptions) -> CellPlan:
     """The runs and the sampling that a cell needs."""
-    budget, settings, seeds = terms.budget, terms.settings, terms.seeds
-    base = override(preset_config(ask.preset), {**dict(ask.settings), **budget.settings, **settings})
-    runs = tuple(Run(source, override(base, {"seed": seed}), ask.texts) for seed in seeds) if ask.has_run else ()
-    if ask.samples is None:
-        return Planned(runs, Sampling(terms.samples, input_noise=ask.input_noise, dropout=ask.dropout))
+    base = override(preset_config(spec.preset), {**dict(spec.settings), **options.settings})
+    seeds = options.seeds if spec.needs_run else ()
+    runs = tuple(Run(source, override(base, {"seed": seed}), spec.texts) for seed in seeds)
+    if spec.samples is None:
+        return CellPlan(runs, Sampling(options.samples, input_noise=spec.input_noise, dropout=spec.dropout))
     numbers = sample_numbers()
-    return Planned(runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=budget.independent_draws))
+    return CellPlan(runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=options.independent_draws))
+
+
+def budget_named(name: str) -> Budget:
+    """The budget of this name.
+
+    Raises:
+        ConfigError: for an unknown name; the message lists the known ones.
+    """
+    if name not in BUDGETS:
+        raise ConfigError(f"--budget {name}, but it is one of {', '.join(BUDGETS)}.")
+    return BUDGETS[name]
+
+
+def refuse_table_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse to set for all runs what the declared tables vary."""
+    varied = {name for entry in declarations().values() for spec in entry.cell_specs for name, _ in spec.settings}
+    for name in settings:
+        if name == "preset":
+            raise ConfigError(
+                "--set preset would rename a preset, not apply it. Set its settings, such as model.width."
+            )
+        if name in varied | {"seed"}:
+            raise ConfigError(
+                f"--set {name}: the tables decide it, row by row. Settings such as optim.epochs are free."
+            )
 
 
 def _identity_of(settings: CurationSettings) -> dict[str, Any]:
-    """What decides windows and sides: of a split file its content, wherever it lies."""
+    """What decides windows and sides: the content of a split file, not its path."""
     if settings.split in SPLIT_KINDS:
         return asdict(settings)
     try:
         content = Path(settings.split).read_bytes()
     except OSError as error:
         raise SplitError(
-            f"--set data.split={settings.split}: neither one of {', '.join(SPLIT_KINDS)} nor a file that can be read."
+            f"data.split={settings.split} is neither one of {', '.join(SPLIT_KINDS)} nor a file that can be read."
         ) from error
     return asdict(settings) | {"split": f"sha256 {hashlib.sha256(content).hexdigest()}"}
-
-
-def refuse_decided(settings: Mapping[str, Any]) -> None:
-    """A setting that tables differ in cannot be the same for all of them."""
-    decided = {name for entry in declared().values() for ask in entry.asks for name, _ in ask.settings} | {"seed"}
-    for name in settings:
-        if name == "preset":
-            raise ConfigError(
-                "--set preset would rename a preset, not apply it. Set its settings, such as model.width."
-            )
-        if name in decided:
-            raise ConfigError(
-                f"--set {name}: the tables decide it, row by row. Settings such as optim.epochs are free."
-            )

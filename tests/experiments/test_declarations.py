@@ -1,4 +1,4 @@
-"""The declarations: every printed cell of the paper is there, and every cell asks for something that exists."""
+"""The declarations hold every printed cell of the paper, and every cell needs a planner and a metric that exist."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from dataclasses import replace
 import pytest
 
 from experiments.latex_rows import ROWS
+from p3iv.catalogue import METRICS
 from p3iv.config import override, preset_config
 from p3iv.errors import ConfigError
-from p3iv.experiments.built import published_number
-from p3iv.experiments.declared import Ask, Column, Figure, Row, Table, choose, declared, sample_numbers
-from p3iv.experiments.listing import list_all, list_together
-from p3iv.experiments.measured import METRICS
-from p3iv.experiments.runs import refuse_decided
+from p3iv.experiments.declarations import (
+    CellSpec,
+    Column,
+    Figure,
+    Row,
+    Table,
+    declarations,
+    published_figures,
+    published_number,
+    sample_numbers,
+    select,
+)
+from p3iv.experiments.reproduce import list_all, list_together
+from p3iv.experiments.runs import refuse_table_settings
 from p3iv.planners.registry import PLANNERS
-from p3iv.report.published import published_distribution, published_row
 
-METRIC_CALLED = {
+METRIC_OF_LABEL = {
     "SR": "success_rate",
     "mAcc": "mean_accuracy",
     "mAcc.": "mean_accuracy",
@@ -39,13 +48,13 @@ METRIC_CALLED = {
 
 
 def table(name: str) -> Table:
-    found = declared()[name]
+    found = declarations()[name]
     assert isinstance(found, Table)
     return found
 
 
 def clean(cell: str) -> str:
-    """What LaTeX prints of a cell."""
+    """The text of a cell without its LaTeX commands."""
     cell = cell.replace("\\\\", "").replace("$\\pm$", "±").replace("$<$", "<").replace("$\\sigma = ", "σ = ")  # noqa: RUF001
     cell = re.sub(r"~?\\cite\{.*?\}", "", cell)
     cell = re.sub(r"\\(textcolor|color)\{red\}", "", cell)
@@ -98,10 +107,10 @@ def test_every_cell_of_tables_with_several_datasets_is_as_printed() -> None:
 
 
 def test_the_source_has_as_many_figures_as_the_declarations() -> None:
-    """A row that were forgotten on both sides would show here: the number of cells, counted by hand, table by table."""
+    """The numbers of cells were counted by hand, so a row that is missing on both sides shows here."""
     cells = {
         entry.name: sum(len(cells) for row in entry.rows for cells in row.published.values())
-        for entry in declared().values()
+        for entry in declarations().values()
         if isinstance(entry, Table) and entry.place != "ours"
     }
     assert cells == {
@@ -124,20 +133,20 @@ def test_the_source_has_as_many_figures_as_the_declarations() -> None:
     }
 
 
-def test_what_the_text_says_of_time() -> None:
-    said = "we are 4x faster at inference, e.g., 6.75ms (ours) vs. 27.34ms (DDN) on CrossTask for T = 3"
+def test_times_are_those_of_the_text() -> None:
+    sentence = "we are 4x faster at inference, e.g., 6.75ms (ours) vs. 27.34ms (DDN) on CrossTask for T = 3"
     ours, ddn = (row.published["crosstask"][0] for row in table("inference-time").rows)
-    assert (ours, ddn) == tuple(re.findall(r"([\d.]+)ms", said))
+    assert (ours, ddn) == tuple(re.findall(r"([\d.]+)ms", sentence))
 
 
-def test_the_figure_that_is_printed_in_two_ways_stands_in_both_with_a_note() -> None:
+def test_a_figure_that_the_paper_prints_in_two_ways_has_a_note() -> None:
     assert table("crosstask").rows[8].published["crosstask"][2] == "49.96"
     assert table("uncertainty").rows[0].published["crosstask"][1] == "48.96"
     assert "48.96" in table("uncertainty").note
 
 
 def test_figures_1_to_3_are_drawings_and_the_others_are_made() -> None:
-    kinds = {entry.place: entry.kind for entry in declared().values() if isinstance(entry, Figure)}
+    kinds = {entry.place: entry.kind for entry in declarations().values() if isinstance(entry, Figure)}
     assert kinds == {
         **{f"Figure {number}": "drawing" for number in (1, 2, 3)},
         "Figure 4": "diversity",
@@ -145,58 +154,60 @@ def test_figures_1_to_3_are_drawings_and_the_others_are_made() -> None:
     }
 
 
-def test_every_cell_asks_for_a_planner_a_metric_and_settings_that_exist() -> None:
-    for entry in declared().values():
-        for ask in entry.asks:
-            settings = dict(ask.settings)
+def test_every_cell_needs_a_planner_a_metric_and_settings_that_exist() -> None:
+    for entry in declarations().values():
+        for spec in entry.cell_specs:
+            settings = dict(spec.settings)
             config = override(preset_config("p3iv"), settings)
-            assert ask.metric is None or ask.metric in METRICS
-            assert not ask.has_run or config.planner in PLANNERS
+            assert spec.metric is None or spec.metric in METRICS
+            assert not spec.needs_run or config.planner in PLANNERS
             assert "data.horizon" in settings
 
 
-def test_rows_differ_in_what_they_ask_for() -> None:
-    for entry in declared().values():
+def test_no_two_cells_of_a_table_need_the_same() -> None:
+    for entry in declarations().values():
         if isinstance(entry, Table):
-            asks = list(entry.asks)
-            assert len(set(asks)) == len(asks), entry.name
+            specs = list(entry.cell_specs)
+            assert len(set(specs)) == len(specs), entry.name
 
 
-def cells_of(entry: Table) -> list[tuple[Row, Column, Ask]]:
-    return [(row, column, ask) for row in entry.rows for column in entry.columns if (ask := entry.ask(row, column))]
+def cells_of(entry: Table) -> list[tuple[Row, Column, CellSpec]]:
+    return [
+        (row, column, spec) for row in entry.rows for column in entry.columns if (spec := entry.cell_spec(row, column))
+    ]
 
 
-@pytest.mark.parametrize("name", [name for name, entry in declared().items() if isinstance(entry, Table)])
-def test_a_cell_asks_for_what_is_written_beside_and_above_it(name: str) -> None:
-    for row, column, ask in cells_of(table(name)):
-        words, settings = [row.group, row.label, column.group, column.label], dict(ask.settings)
-        assert [METRIC_CALLED[word] for word in words if word in METRIC_CALLED] == [ask.metric]
+@pytest.mark.parametrize("name", [name for name, entry in declarations().items() if isinstance(entry, Table)])
+def test_a_cell_needs_what_its_labels_say(name: str) -> None:
+    for row, column, spec in cells_of(table(name)):
+        words, settings = [row.group, row.label, column.group, column.label], dict(spec.settings)
+        assert [METRIC_OF_LABEL[word] for word in words if word in METRIC_OF_LABEL] == [spec.metric]
         horizons = [int(word[2:]) for word in words if re.fullmatch(r"T=\d", word)]
         assert settings["data.horizon"] == (horizons[0] if horizons else 3)
         assert len(horizons) <= 1
         is_second = row.label.endswith("(Protocol 2)") or row.label == "PlaTe"
         assert settings.get("data.protocol", 1) == (2 if is_second else 1)
-        assert ask.samples == (int(row.label) if name == "samples" else None)
+        assert spec.samples == (int(row.label) if name == "samples" else None)
         sigma, p = (re.search(rf"\({letter} = (.*)\)", row.label) for letter in ("σ", "p"))  # noqa: RUF001
-        assert (ask.input_noise, ask.dropout) == (float(sigma[1]) if sigma else 0, float(p[1]) if p else 0)
+        assert (spec.input_noise, spec.dropout) == (float(sigma[1]) if sigma else 0, float(p[1]) if p else 0)
         model = override(preset_config("p3iv"), settings).model
         assert name != "memory" or f"{model.memory_slots}" == row.label
         assert name != "architecture" or f"{model.layers}/{model.heads}" == row.label
 
 
-def test_what_two_tables_ask_for_is_printed_alike_in_both_but_for_the_one_figure() -> None:
-    figures: dict[tuple[str, Ask], set[float]] = defaultdict(set)
-    for entry in (entry for entry in declared().values() if isinstance(entry, Table)):
-        for row, column, ask in cells_of(entry):
-            same = replace(ask, samples=None) if ask.samples == 1500 else ask
+def test_tables_print_the_same_figure_for_the_same_cell_with_one_exception() -> None:
+    figures: dict[tuple[str, CellSpec], set[float]] = defaultdict(set)
+    for entry in (entry for entry in declarations().values() if isinstance(entry, Table)):
+        for row, column, spec in cells_of(entry):
+            same = replace(spec, samples=None) if spec.samples == 1500 else spec
             for name, cells in row.published.items():
                 figures[name, same].add(published_number(cells[entry.columns.index(column)]))
     assert [found for found in figures.values() if len(found) > 1] == [{49.96, 48.96}]
-    for name in ("distributions-coin", "distributions-niv"):  # their figures stand nowhere else
+    for name in ("distributions-coin", "distributions-niv"):  # their figures are printed nowhere else
         assert [row.group for row in table(name).rows] == ["NLL", "NLL", "KL-Div", "KL-Div"]
 
 
-def test_a_table_that_draws_again_and_again_costs_as_much() -> None:
+def test_the_cost_of_a_table_counts_its_draws() -> None:
     costs = {entry.name: entry.cpu_s for entry in list_all()}
     runs, seeds, draws = 4, 3, 20 * 2500 / 1500
     assert costs["samples"]["paper"] == pytest.approx(seeds * runs * (4300 + draws * 300))
@@ -211,17 +222,17 @@ def test_tables_share_their_runs() -> None:
     assert sample_numbers() == [150, 500, 1500, 2500]
 
 
-def test_an_unknown_name_lists_those_that_there_are() -> None:
+def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"no table or figure 'table4'.*long-horizons.*gallery-t6.*decoders"):
-        choose(["table4"])
-    assert [entry.name for entry in choose(["memory", "losses", "memory"])] == ["memory", "losses"]
+        select(["table4"])
+    assert [entry.name for entry in select(["memory", "losses", "memory"])] == ["memory", "losses"]
 
 
 @pytest.mark.parametrize("name", ["planner", "data.horizon", "loss.language", "seed", "preset"])
-def test_what_tables_decide_cannot_be_set_for_all_of_them(name: str) -> None:
+def test_a_setting_that_tables_vary_cannot_be_set_for_all_runs(name: str) -> None:
     with pytest.raises(ConfigError, match=f"--set {name}"):
-        refuse_decided({name: 3})
-    refuse_decided({"optim.max_cpu_s": 600})
+        refuse_table_settings({name: 3})
+    refuse_table_settings({"optim.max_cpu_s": 600})
 
 
 def test_printed_cells_as_numbers() -> None:
@@ -232,17 +243,20 @@ def test_printed_cells_as_numbers() -> None:
         assert str(published_number(text)) == "nan"
 
 
-def test_reports_quote_the_same_figures() -> None:
-    """`p3iv report` prints the paper's own rows from a list of its own; the two must not drift apart."""
-    ours = {row.label: row for row in table("crosstask").rows}["Ours"].published["crosstask"]
-    for horizon, cells in ((3, ours[1:4]), (4, ours[4:7])):
-        row = published_row("crosstask", horizon, 1)
-        assert row is not None
-        assert [f"{100 * score:.2f}" for score in row.scores.values()] == list(cells)
-    by_label = {(row.group, row.label): row.published["crosstask"] for row in table("distributions").rows}
-    for place, horizon in enumerate((3, 4, 5, 6)):
-        for is_deterministic, label in ((True, "Ours - deterministic"), (False, "Ours - probabilistic")):
-            found = published_distribution("crosstask", horizon, 1, is_deterministic=is_deterministic)
-            assert found is not None
-            for name, group in (("kl", "KL-Div"), ("nll", "NLL")):
-                assert f"{found.scores[name]:.2f}" == by_label[group, label][place]
+def test_published_figures_of_the_papers_planner_name_their_table() -> None:
+    figures = published_figures("CrossTask", 4)
+    values = {name: (round(figure.value, 6), figure.place) for name, figure in figures.items()}
+    assert values["success_rate"] == (0.1340, "Table 3")
+    assert values["macro_precision"] == (0.4416, "Table 3")
+    assert values["bitwise_iou"] == (0.7001, "Table 3")
+    assert values["kl"] == (3.50, "Table 6")
+    assert values["cosine_distance"] == (0.302, "Table 7")
+    assert published_figures("crosstask", 3)["macro_precision"].value == pytest.approx(0.4996)  # not the other one
+    assert published_figures("crosstask", 6, protocol=2)["success_rate"].value == pytest.approx(0.083)
+    assert set(published_figures("crosstask", 6, protocol=2)) == {"success_rate"}
+    assert published_figures("niv", 3)["bitwise_iou"].value == pytest.approx(0.7429)
+    single = published_figures("crosstask", 3, method="deterministic")
+    assert {name: figure.value for name, figure in single.items()} == pytest.approx(
+        {"kl": 2.31, "nll": 5.13, "mode_precision": 0.2761, "mode_recall": 0.5624}
+    )
+    assert published_figures("tabletop", 3) == published_figures("crosstask", 7) == {}

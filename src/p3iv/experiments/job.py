@@ -1,12 +1,14 @@
-"""One run from nothing to figures: trained, timed, sampled and scored, every step of it done once.
+"""One run from start to end: train, time, sample and score.
 
-What is left in the run folder is what `p3iv train` leaves, `trained.json` with the facts, and for every way of sampling
-one file with the values of every window. A step whose file is there is not done again.
+A run folder then holds what `p3iv train` writes, `trained.json` with facts about the training, and for every way of
+sampling one file with the values of every window. A step whose file exists is not repeated.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
+import time
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,12 +24,10 @@ from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, SplitError
-from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate, evaluation_files
+from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
 from p3iv.evaluation.scores import plan_values
-from p3iv.experiments.runs import TRAINED, Sampling
-from p3iv.experiments.sources import link_dataset
-from p3iv.experiments.timing import time_plans
-from p3iv.experiments.versions import commit
+from p3iv.experiments.identity import commit, link_dataset
+from p3iv.experiments.runs import TRAINED, Outcome, Sampling
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.files import atomic_file, write_text
 from p3iv.metrics.distributions import distribution_values
@@ -41,51 +41,46 @@ from p3iv.plans.draws import Draws, SampleSettings
 from p3iv.training.loop import TrainRequest, train
 from p3iv.types import counted
 
-DRAWS_AT_ONCE = 96_000  # windows times samples
-DEVIATIONS = 20  # sets of K latents that a deviation is over
+MAX_DRAWS = 96_000  # windows times samples at a time
+NUM_SETS = 20  # sets of K latents that a deviation is computed over
+TIMED_PAIRS = 30
+WARM_UP_PAIRS = 3
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is missing of one run."""
+    """The missing steps of one run."""
 
     key: str
-    name: str  # of the run, for people
+    name: str  # of the run, as printed
     identity: Mapping[str, Any]
     config: Config
     data: Path  # the dataset folder
     folder: Path  # of the run
-    aligned: Path | None  # where a copy of the dataset with aligned step texts goes
+    aligned: Path | None  # the copy of the dataset with aligned step texts; None to use the texts as they are
     samplings: tuple[Sampling, ...]
-    shows_plans: bool  # whether a figure needs predictions.jsonl
+    needs_plans: bool  # whether a figure needs its predictions.jsonl, which is missing
     device: str = "cpu"
+    threads: int = 1
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a job: `done`, `impossible` (the data cannot fill it) or `failed`."""
-
-    key: str
-    status: str
-    about: str  # epochs and CPU seconds, or what went wrong
-    trace: str = ""
-
-
-def work(job: Job) -> Outcome:
-    """Do what is missing; whatever goes wrong is told, so that other jobs go on."""
-    torch.set_num_threads(1)
+def run_job(job: Job) -> Outcome:
+    """Do the missing steps. An error becomes part of the outcome, so that other jobs go on."""
+    torch.set_num_threads(job.threads)
+    notes: dict[str, None] = {}  # each once, in order
     try:
-        return Outcome(job.key, "done", _work(job))
+        return Outcome(job.key, "done", _run_steps(job, notes), notes=tuple(notes))
     except (DatasetError, SplitError) as error:
-        is_trained = (job.folder / TRAINED).exists()  # then the data does have what a run needs
-        return Outcome(job.key, "failed" if is_trained else "impossible", str(error))
-    except Exception as error:  # one bad run must not end the others; it is shown in its cells
-        return Outcome(job.key, "failed", f"{type(error).__name__}: {error}", traceback.format_exc())
+        is_trained = (job.folder / TRAINED).exists()  # then the dataset does have what a run needs
+        return Outcome(job.key, "failed" if is_trained else "impossible", str(error), notes=tuple(notes))
+    except Exception as error:  # one failed run must not end the others; its cells show the reason
+        about = f"{type(error).__name__}: {error}"
+        return Outcome(job.key, "failed", about, traceback.format_exc(), tuple(notes))
 
 
 def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
-    """Every metric of every test window: `METRIC.DECODER`, and `METRIC.samples` of the K plans or of the chain."""
+    """Score every test window: `METRIC.DECODER` of plans, and `METRIC.samples` of the K samples or of the chain."""
     windows, transitions = data.test, trained.transitions
     tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
     for draws in _draw(trained, data, _settings(sampling, seed=0)):
@@ -107,9 +102,9 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
 
 
 def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
-    """KL and NLL of every test window for every K, `METRIC.K`, and how they differ between sets of K latents.
+    """KL and NLL of every test window for every K (`METRIC.K`), and their standard deviation over sets of K latents.
 
-    Latents are shared by all windows, so a resample takes the same latents of every window; with several independent
+    All windows share their latents, so a resample takes the same latents of every window. With several independent
     draws, each of them is a set.
     """
     references = references_of(data.test.action_ids)
@@ -134,37 +129,33 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
 
 
 def _sets(number: int, sampling: Sampling) -> list[slice | Tensor]:
-    """The latents of K plans: the first K and, where there is one draw only, resamples of all of it."""
+    """The latents of K plans: the first K and, if there is only one draw, resamples of it."""
     generator = torch.Generator().manual_seed(number)
-    resamples = torch.randint(sampling.num_samples, (DEVIATIONS, number), generator=generator)
+    resamples = torch.randint(sampling.num_samples, (NUM_SETS, number), generator=generator)
     return [slice(number), *(resamples if sampling.independent_draws == 1 else ())]
 
 
-def _work(job: Job) -> str:
+def _run_steps(job: Job, notes: dict[str, None]) -> str:
     dataset = open_dataset(_prepare(job))
     data: PlanningData | None = None
     if not (job.folder / TRAINED).exists():
         data = load_planning_data(dataset, job.config.data)
-        _train(job, dataset, data)
+        notes |= dict.fromkeys(data.notes)
+        _train(job, dataset, data, notes)
     for sampling in job.samplings:
         if not (job.folder / sampling.file).exists():
             data = data or load_planning_data(dataset, job.config.data)
             trained = load_planner(job.folder / BEST, device=str(choose_device(job.device)))
             score = score_prefixes if sampling.prefixes else score_plans
             _write_arrays(job.folder / sampling.file, score(trained, data, sampling))
-    if job.shows_plans and not is_shown(job.folder):
+    if job.needs_plans:
         evaluate(EvaluationRequest(job.folder, dataset.folder, device=job.device))
     facts = json.loads((job.folder / TRAINED).read_text(encoding="utf-8"))
     return f"{counted(facts['epochs'], 'epoch')}, {facts['cpu_s']:.0f} CPU s"
 
 
-def is_shown(run: Path) -> bool:
-    """Whether a run has plans to look at."""
-    return all(path.exists() for path in evaluation_files(run, "test", SampleSettings()))
-
-
 def _prepare(job: Job) -> Path:
-    """The folder to read: the dataset itself, or its copy with step texts aligned to its features."""
+    """The dataset folder to read: the given one, or a copy with step texts aligned to the features."""
     if job.aligned is None:
         return job.data
     if not job.aligned.exists():
@@ -176,9 +167,17 @@ def _prepare(job: Job) -> Path:
     return job.aligned
 
 
-def _train(job: Job, dataset: Dataset, data: PlanningData) -> None:
-    is_begun = (job.folder / "config.yaml").exists()
-    result = train(TrainRequest(dataset, job.folder, job.config, resume=is_begun, device=job.device))
+def _train(job: Job, dataset: Dataset, data: PlanningData, notes: dict[str, None]) -> None:
+    result = train(
+        TrainRequest(
+            dataset,
+            job.folder,
+            job.config,
+            resume=(job.folder / "config.yaml").exists(),
+            device=job.device,
+            on_note=lambda note: notes.update({note: None}),
+        )
+    )
     trained = load_planner(job.folder / BEST, device=str(choose_device(job.device)))
     facts = {
         "name": job.name,
@@ -195,10 +194,24 @@ def _train(job: Job, dataset: Dataset, data: PlanningData) -> None:
     write_text(job.folder / TRAINED, json.dumps(facts, indent=2) + "\n")
 
 
+def time_plans(trained: TrainedPlanner, data: PlanningData) -> float:
+    """Median processor time, in milliseconds, of one recommended plan without samples; P3IV plans at z = 0."""
+    windows, place = data.test, next(trained.planner.buffers())
+    spent = []
+    with torch.no_grad():
+        for number in range(min(TIMED_PAIRS, len(windows)) + WARM_UP_PAIRS):
+            row = slice(number % len(windows), number % len(windows) + 1)
+            began = time.process_time()
+            start, goal = windows.start[row].to(place), windows.goal[row].to(place)
+            trained.planner.recommend(start, goal, trained.transitions)
+            spent.append(1000 * (time.process_time() - began))
+    return statistics.median(spent[WARM_UP_PAIRS:])
+
+
 def _draw(trained: TrainedPlanner, data: PlanningData, settings: SampleSettings) -> Iterator[Draws]:
-    """Some windows at a time, so that memory does not grow with K."""
+    """Sample a part of the windows at a time, so that memory does not grow with K."""
     sampler, windows = trained.sampler(settings), data.test
-    size = max(1, DRAWS_AT_ONCE // settings.num_samples)
+    size = max(1, MAX_DRAWS // settings.num_samples)
     for first in range(0, len(windows), size):
         yield sampler.draw(windows.start[first : first + size], windows.goal[first : first + size])
 

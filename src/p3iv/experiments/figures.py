@@ -1,4 +1,4 @@
-"""The figures of the paper that show plans: one start and goal with all its plans, and galleries of right and wrong."""
+"""The figures of the paper that show plans: all plans of one start and goal, and galleries of right and wrong plans."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from p3iv.experiments.declared import Figure
-from p3iv.experiments.measure import Outcome, is_shown
+from p3iv.evaluation.evaluate import evaluation_files
+from p3iv.experiments.declarations import Figure
+from p3iv.experiments.identity import Source
 from p3iv.experiments.provenance import Provenance
-from p3iv.experiments.runs import Run
-from p3iv.experiments.sources import Source
+from p3iv.experiments.runs import Outcome, Run
 from p3iv.files import write_text
+from p3iv.plans.draws import SampleSettings
 from p3iv.report.gallery import Candidate, choose_cases, graph_legend, scan_predictions, show_case
 from p3iv.report.graph import merge_plans
 from p3iv.report.graph_drawing import LYING, draw_graph
@@ -23,7 +24,7 @@ from p3iv.report.plan_picture import standalone
 from p3iv.report.windows import Plan, WindowPlans, read_predictions, read_windows_at
 from p3iv.types import counted
 
-RIGHT, WRONG = 2, 1  # of a gallery, as in the paper
+NUM_RIGHT, NUM_WRONG = 2, 1  # of a gallery, as in the paper
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Drawn:
 
     figure: Figure
     source: Source
-    path: Path | None  # the page; None where there is nothing to show
-    about: str  # what it shows, or why it does not
+    path: Path | None  # of its page; None if there is nothing to show
+    about: str  # what it shows, or why it shows nothing
     provenance: Provenance
     content: Markup = field(default_factory=Markup)
 
@@ -41,6 +42,11 @@ class Drawn:
     def anchor(self) -> str:
         """Its place in the index."""
         return self.figure.name if self.figure.kind == "drawing" else f"{self.figure.name}-{self.source.slug}"
+
+
+def has_plans(run: Path) -> bool:
+    """Whether a run was evaluated, so that figures can show its plans."""
+    return all(path.exists() for path in evaluation_files(run, "test", SampleSettings()))
 
 
 def draw_figure(
@@ -57,7 +63,7 @@ def draw_figure(
         return Drawn(figure, source, None, "a drawing of the method: nothing to regenerate", provenance)
     if run is None:
         return Drawn(figure, source, None, "not asked for", provenance)
-    if not is_shown(run.folder(out)):
+    if not has_plans(run.folder(out)):
         outcome = outcomes.get(run.key)
         why = f"{outcome.status}: {outcome.about}" if outcome else "not run yet"
         return Drawn(figure, source, None, why, provenance)
@@ -90,26 +96,24 @@ def draw_figure(
 
 
 def _gallery(predictions: Path) -> tuple[list[WindowPlans], str]:
-    """Two right plans and a wrong one, as far as there are, from the middle of the order of confidence."""
+    """Up to two right plans and a wrong one, at even distances in the order of confidence."""
     candidates = scan_predictions(predictions).candidates
-    chosen = [
-        case for is_right, number in ((True, RIGHT), (False, WRONG)) for case in _pick(candidates, is_right, number)
-    ]
+    chosen = _pick(candidates, is_right=True, number=NUM_RIGHT) + _pick(candidates, is_right=False, number=NUM_WRONG)
     windows = read_windows_at(predictions, [case.offset for case in chosen])
     num_right = sum(candidate.is_right for candidate in candidates)
     about = (
         f"{num_right} of {counted(len(candidates), 'test window')} have the reference as their plan. "
-        f"The windows shown stand at even distances in the order of confidence; nobody's taste chose them."
+        f"The windows shown are taken at even distances in the order of confidence, not chosen by hand."
     )
     return windows, about
 
 
-def _pick(candidates: Sequence[Candidate], is_right: bool, number: int) -> list[Candidate]:
+def _pick(candidates: Sequence[Candidate], *, is_right: bool, number: int) -> list[Candidate]:
     return choose_cases([candidate for candidate in candidates if candidate.is_right is is_right], number)
 
 
 def _most_diverse(predictions: Path) -> tuple[list[WindowPlans], str]:
-    """The window of which most plans were sampled that occur in the test set between its first and last action."""
+    """The window with the most sampled plans that occur in the test set between its first and last action."""
     occurring: dict[tuple[str, str], set[Plan]] = {}
     for _, window in read_predictions(predictions):
         occurring.setdefault(_ends(window.reference), set()).add(window.reference)

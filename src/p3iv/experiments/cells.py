@@ -1,0 +1,167 @@
+"""From the files of finished runs to the values of cells: means over seeds, with intervals resampled by video."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from p3iv.catalogue import METRICS
+from p3iv.environment import machine_of
+from p3iv.experiments.declarations import CellSpec
+from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, Run, Sampling
+from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_differences, bootstrap_means, draw_resamples
+
+NAN = float("nan")
+SCORED = ("plans", "samples", "chain")  # groups of metrics that have a value of every window
+_FACTS = {"training_s": "cpu_s"}  # the names of costs in trained.json, where they differ
+
+
+@dataclass(frozen=True)
+class CellValue:
+    """Our value of one table cell."""
+
+    value: float
+    low: float = NAN
+    high: float = NAN
+    spread: float = NAN  # standard deviation over seeds
+    deviation: float = NAN  # standard deviation over sets of K latents
+    as_released: float = NAN  # the metric that released code computes under this name
+    seeds: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()  # keys
+    num_planned: int = 0  # runs that it should be the mean of
+    problem: str = ""  # which runs are missing, and why
+
+    @property
+    def is_empty(self) -> bool:
+        return math.isnan(self.value)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it is the mean of only some of its seeds."""
+        return 0 < len(self.runs) < self.num_planned
+
+
+@dataclass
+class FinishedRuns:
+    """Reads the files of finished runs, each once."""
+
+    out: Path
+    outcomes: Mapping[str, Outcome]  # of runs that failed or are impossible, by key
+    window_counts: Mapping[str, Mapping[str, Any]]  # by fingerprint: statistics of windows, METRIC.HORIZON
+    _scores: dict[tuple[str, str], Mapping[str, np.ndarray]] = field(default_factory=dict)
+
+    def cell_value(self, spec: CellSpec, plan: CellPlan, fingerprint: str) -> CellValue:
+        """The value of a cell; empty if none of its runs is finished."""
+        metric = METRICS[str(spec.metric)]
+        if metric.group == "data":
+            count = self.window_counts[fingerprint].get(f"{spec.metric}.{spec.horizon}")
+            return CellValue(count) if count else CellValue(NAN, problem="no window of this horizon")
+        runs = [run for run in plan.runs if self.has_scores(run, plan.sampling)]
+        problem = "; ".join(self._why_missing(run) for run in plan.runs if run not in runs)
+        if not runs:
+            return CellValue(NAN, problem=problem)
+        value = CellValue(
+            NAN,
+            seeds=tuple(run.config.seed for run in runs),
+            runs=tuple(run.key for run in runs),
+            num_planned=len(plan.runs),
+            problem=problem,
+        )
+        if metric.group == "cost":
+            figures = [float(self.facts(run)[_FACTS.get(metric.name, metric.name)]) for run in runs]
+            average = statistics.median if spec.metric == "milliseconds_per_plan" else statistics.mean
+            return replace(value, value=average(figures), spread=_spread(figures))
+        return self._score(value, spec, [self.scores(run, plan.sampling) for run in runs])
+
+    def _score(self, value: CellValue, spec: CellSpec, tables: Sequence[Mapping[str, np.ndarray]]) -> CellValue:
+        name, as_released = array_name(spec), METRICS[str(spec.metric)].released
+        interval = _interval(_mean(tables, name), tables[0]["videos"])
+        return replace(
+            value,
+            value=interval.value,
+            low=interval.low,
+            high=interval.high,
+            spread=_spread([float(table[name].mean()) for table in tables]),
+            deviation=_mean_of(tables, f"{name}.deviation") if spec.samples else NAN,
+            as_released=_mean_of(tables, f"{as_released}.{spec.decoder}") if as_released else NAN,
+        )
+
+    def difference(self, one: tuple[CellSpec, CellPlan], other: tuple[CellSpec, CellPlan]) -> Interval | None:
+        """The first cell minus the second, window by window; None if they do not have scores of the same windows."""
+        columns, videos = [], []
+        for spec, plan in (one, other):
+            if METRICS[str(spec.metric)].group not in SCORED:
+                return None
+            if not all(self.has_scores(run, plan.sampling) for run in plan.runs):
+                return None
+            tables = [self.scores(run, plan.sampling) for run in plan.runs]
+            columns.append({"difference": _mean(tables, array_name(spec))})
+            videos.append(tuple(tables[0]["videos"].tolist()))
+        if videos[0] != videos[1]:
+            return None
+        return bootstrap_differences(columns[0], columns[1], _resamples(videos[0]))["difference"]
+
+    def has_scores(self, run: Run, sampling: Sampling) -> bool:
+        return self.is_trained(run) and (run.folder(self.out) / sampling.file).exists()
+
+    def is_trained(self, run: Run) -> bool:
+        return (run.folder(self.out) / TRAINED).exists()
+
+    def facts(self, run: Run) -> dict[str, Any]:
+        """The content of `trained.json`, and the machine that the run was trained on."""
+        facts: dict[str, Any] = json.loads((run.folder(self.out) / TRAINED).read_text(encoding="utf-8"))
+        environment = run.folder(self.out) / "environment.json"
+        if environment.exists():
+            facts["machine"] = machine_of(json.loads(environment.read_text(encoding="utf-8")))
+        return facts
+
+    def scores(self, run: Run, sampling: Sampling) -> Mapping[str, np.ndarray]:
+        """The values of every window, by metric and decoder."""
+        place = (run.key, sampling.file)
+        if place not in self._scores:
+            with np.load(run.folder(self.out) / sampling.file, allow_pickle=False) as file:
+                self._scores[place] = {name: file[name] for name in file.files}
+        return self._scores[place]
+
+    def _why_missing(self, run: Run) -> str:
+        outcome = self.outcomes.get(run.key)
+        return f"seed {run.config.seed}: {outcome.status}: {outcome.about}" if outcome else "not run yet"
+
+
+def array_name(spec: CellSpec) -> str:
+    """The name of the array that holds a cell's values in the file of a run."""
+    if METRICS[str(spec.metric)].group == "plans":
+        return f"{spec.metric}.{spec.decoder}"
+    return f"{spec.metric}.{spec.samples or 'samples'}"
+
+
+def _mean(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> Tensor:
+    """The mean over seeds of every window: (N,)."""
+    return torch.from_numpy(np.mean([table[name] for table in tables], axis=0))
+
+
+def _mean_of(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> float:
+    return float(np.mean([table[name].mean() for table in tables]))
+
+
+def _interval(values: Tensor, videos: np.ndarray) -> Interval:
+    return bootstrap_means({"mean": values}, _resamples(tuple(videos.tolist())))["mean"]
+
+
+@lru_cache(maxsize=64)
+def _resamples(videos: tuple[str, ...]) -> Resamples:
+    return draw_resamples(videos)
+
+
+def _spread(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else NAN

@@ -1,0 +1,302 @@
+"""A table with its cells filled: one block per dataset, published figures beside ours, and cells as text."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from p3iv.catalogue import METRICS, Metric
+from p3iv.experiments.cells import SCORED, CellValue, FinishedRuns
+from p3iv.experiments.declarations import PAPER_DATASETS, CellSpec, Column, Row, Table, published_number
+from p3iv.experiments.identity import Source
+from p3iv.experiments.runs import CellPlan, Run
+from p3iv.metrics.bootstrap import Interval
+
+PlanOf = Callable[[CellSpec, Source], CellPlan | None]  # None for a cell that was not asked for
+
+PAPER_NOTE = (
+    "Ours with its 95 % interval, resampled by video; several seeds are averaged window by window. Published figures "
+    "are as printed. † The paper's mAcc is a macro precision and its mIoU a bitwise IoU of action ids; the figure "
+    "after the dagger is what its released code would print for our plans. Success rates mean the same on both sides."
+)
+OWN_NOTE = "Means over seeds, window by window, with 95 % intervals resampled by video."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: our value and the published figure."""
+
+    row: Row
+    column: Column
+    spec: CellSpec | None  # None for text
+    published: str | None  # as printed; None if the paper has no such cell
+    value: CellValue | None  # None if the cell was not asked for, or no dataset is given
+
+    @property
+    def metric(self) -> Metric | None:
+        """Its metric; None for text."""
+        return METRICS[self.spec.metric] if self.spec and self.spec.metric else None
+
+    @property
+    def arrow(self) -> str:
+        """An arrow towards the better values, after a space; empty if neither direction is better."""
+        return f" {self.metric.arrow}" if self.metric and self.metric.arrow else ""
+
+    @property
+    def text(self) -> str:
+        """Our value as printed, or one word that says why there is none."""
+        if self.metric is None or self.value is None:
+            return ""
+        if self.value.is_empty:
+            return next((word for word in ("failed", "impossible") if word in self.value.problem), "not run")
+        return self.metric.text(self.value.value)
+
+    @property
+    def range_text(self) -> str:
+        """The interval of our value, or its deviation over sets of latents; empty if it has none."""
+        if self.metric is None or self.value is None:
+            return ""
+        if not math.isnan(self.value.deviation):
+            return f"± {self.metric.text(self.value.deviation)}"
+        if math.isnan(self.value.low):
+            return ""
+        return f"{self.metric.text(self.value.low)} to {self.metric.text(self.value.high)}"
+
+    @property
+    def seeds_text(self) -> str:
+        """How many seeds our value is the mean of, if some are missing; else empty."""
+        value = self.value
+        return f"{len(value.runs)} of {value.num_planned} seeds" if value and value.is_partial else ""
+
+    @property
+    def released_text(self) -> str:
+        """What released code would print; empty if it computes what we compute."""
+        if self.metric is None or self.value is None or math.isnan(self.value.as_released):
+            return ""
+        return self.metric.text(self.value.as_released)
+
+    @property
+    def published_text(self) -> str:
+        """The published figure as printed; empty if there is none."""
+        return self.published or ""
+
+
+@dataclass(frozen=True)
+class Order:
+    """How many pairs of rows of a column are ordered as in the paper, by the 95 % interval of their difference."""
+
+    same: int
+    reversed: int
+    undecided: int
+
+    @property
+    def total(self) -> int:
+        return self.same + self.reversed + self.undecided
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best row of a group in one column, and the rows that these windows cannot tell from it."""
+
+    column: Column
+    group: str
+    best: str
+    undecided: tuple[tuple[str, str], ...]  # row, and the best minus this row with its 95 % interval
+
+    @property
+    def text(self) -> str:
+        name = f"{self.group} {self.column.title}".strip()
+        if not self.undecided:
+            return f"{name}: {self.best} is best, and its difference from every other row excludes 0"
+        rows = ", ".join(f"{row} (difference {difference})" for row, difference in self.undecided)
+        return f"{name}: {self.best} is best, but cannot be told from {rows}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One dataset's part of a table."""
+
+    source: Source | None  # None: published figures only, because no dataset of this name is given
+    paper_name: str | None  # the dataset of the paper whose published figures it shows
+    cells: tuple[tuple[Cell, ...], ...]  # row by row
+    orders: tuple[tuple[Column, Order], ...] = ()  # of the columns whose rows can be compared with the paper
+    rankings: tuple[Ranking, ...] = ()  # in tables without published figures
+
+    @property
+    def title(self) -> str:
+        """Which data our figures and the published ones are from."""
+        theirs = f"published: {PAPER_DATASETS[self.paper_name]}" if self.paper_name else ""
+        if self.source is None:
+            return f"{theirs}; ours: no such dataset given"
+        return f"ours: {self.source.label}; {theirs}" if theirs else self.source.label
+
+
+@dataclass(frozen=True)
+class FilledTable:
+    """A table to be written."""
+
+    table: Table
+    blocks: tuple[Block, ...]
+    runs: tuple[Run, ...]
+    num_cells: int  # that were asked for, on datasets given
+    num_filled: int
+    num_partial: int  # filled, but without some seeds
+
+    @property
+    def title(self) -> str:
+        return f"{self.table.place}: {self.table.title}" if self.table.place != "ours" else self.table.title
+
+    @property
+    def note(self) -> str:
+        """How to read its cells."""
+        return PAPER_NOTE if self.table.datasets else OWN_NOTE
+
+    @property
+    def problems(self) -> list[str]:
+        """Every reason for a missing value once, with the number of cells that it concerns."""
+        problems = Counter(
+            cell.value.problem
+            for block in self.blocks
+            for row in block.cells
+            for cell in row
+            if cell.value and cell.value.problem
+        )
+        return [f"{problem} ({number} cell{'s' * (number > 1)})" for problem, number in problems.items()]
+
+
+def fill(table: Table, sources: Sequence[Source], plan_of: PlanOf, finished: FinishedRuns) -> FilledTable:
+    """Fill a table from the finished runs."""
+    blocks = [_block(table, source, _paper_name(table, source), plan_of, finished) for source in sources]
+    shown = {block.paper_name for block in blocks}
+    blocks += [_published_block(table, name) for name in table.datasets if name not in shown]
+    values = [cell.value for block in blocks for row in block.cells for cell in row if cell.value]
+    plans = [plan_of(spec, source) for source in sources for spec in table.cell_specs]
+    return FilledTable(
+        table=table,
+        blocks=tuple(blocks),
+        runs=tuple({run.key: run for plan in plans if plan for run in plan.runs}.values()),
+        num_cells=len(values),
+        num_filled=sum(not value.is_empty for value in values),
+        num_partial=sum(value.is_partial for value in values),
+    )
+
+
+def filled_text(tables: Sequence[FilledTable]) -> str:
+    """How many cells of tables are filled, and how many of those lack a seed."""
+    cells, filled, partial = (
+        sum(getattr(table, name) for table in tables) for name in ("num_cells", "num_filled", "num_partial")
+    )
+    return f"{filled} of {cells}" + (f", {partial} of them without some seeds" if partial else "")
+
+
+def best_of(cells: Sequence[Cell]) -> Cell | None:
+    """The cell with the best value of one metric; None if no value is better than another."""
+    filled = [cell for cell in cells if cell.value and not cell.value.is_empty]
+    values = [cell.value.value for cell in filled if cell.value]
+    metric = filled[0].metric if filled else None
+    best = metric.best(values) if metric else None
+    return None if best is None else filled[values.index(best)]
+
+
+def _paper_name(table: Table, source: Source) -> str | None:
+    """The published figures to show beside a dataset: of its own name, or else the table's first."""
+    if source.paper_name in table.datasets:
+        return source.paper_name
+    return next(iter(table.datasets), None)
+
+
+def _block(table: Table, source: Source, paper_name: str | None, plan_of: PlanOf, finished: FinishedRuns) -> Block:
+    rows = []
+    for row in table.rows:
+        cells = []
+        for place, column in enumerate(table.columns):
+            spec = table.cell_spec(row, column)
+            plan = plan_of(spec, source) if spec else None
+            value = finished.cell_value(spec, plan, source.fingerprint) if spec and plan else None
+            cells.append(Cell(row, column, spec, _published(row, paper_name, place), value))
+        rows.append(tuple(cells))
+    compare = _Comparison(source, plan_of, finished)
+    columns = list(zip(table.columns, zip(*rows, strict=True), strict=True))
+    orders = [(column, compare.order(cells)) for column, cells in columns]
+    groups = dict.fromkeys(row.group for row in table.rows)
+    rankings = [
+        compare.ranking([cell for cell in cells if cell.row.group == group])
+        for group in groups
+        for _, cells in columns
+        if not paper_name
+    ]
+    return Block(
+        source,
+        paper_name,
+        tuple(rows),
+        tuple((column, order) for column, order in orders if order.total),
+        tuple(filter(None, rankings)),
+    )
+
+
+def _published_block(table: Table, name: str) -> Block:
+    cells = tuple(
+        tuple(
+            Cell(row, column, table.cell_spec(row, column), _published(row, name, place), None)
+            for place, column in enumerate(table.columns)
+        )
+        for row in table.rows
+        if name in row.published
+    )
+    return Block(None, name, cells)
+
+
+def _published(row: Row, paper_name: str | None, place: int) -> str | None:
+    cells = row.published.get(paper_name or "")
+    return cells[place] if cells else None
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Compares the rows of a column with each other."""
+
+    source: Source
+    plan_of: PlanOf
+    finished: FinishedRuns
+
+    def order(self, column: Sequence[Cell]) -> Order:
+        verdicts = Counter(self._verdicts(column))
+        return Order(verdicts["same"], verdicts["reversed"], verdicts["undecided"])
+
+    def ranking(self, column: Sequence[Cell]) -> Ranking | None:
+        """The best cell of a column, with the paired differences that do not exclude 0."""
+        best = best_of(column)
+        if best is None or best.metric is None or best.metric.group not in SCORED:
+            return None
+        undecided = []
+        for other in column:
+            difference = self._difference(best, other) if other is not best else None
+            if difference and not math.isnan(difference.low) and difference.low <= 0 <= difference.high:
+                value, low, high = (best.metric.text(end) for end in vars(difference).values())
+                undecided.append((other.row.label, f"{value} [{low} to {high}]"))
+        return Ranking(best.column, best.row.group, best.row.label, tuple(undecided))
+
+    def _difference(self, one: Cell, other: Cell) -> Interval | None:
+        """The paired difference of two cells of one metric; None if they cannot be compared."""
+        if not one.spec or not other.spec or one.spec.metric != other.spec.metric:
+            return None
+        plans = self.plan_of(one.spec, self.source), self.plan_of(other.spec, self.source)
+        if not plans[0] or not plans[1]:
+            return None
+        return self.finished.difference((one.spec, plans[0]), (other.spec, plans[1]))
+
+    def _verdicts(self, column: Sequence[Cell]) -> Iterator[str]:
+        for one, other in itertools.combinations(column, 2):
+            theirs = published_number(one.published) - published_number(other.published)
+            if one.row.group != other.row.group or not theirs or math.isnan(theirs):
+                continue
+            ours = self._difference(one, other)
+            if ours is None or math.isnan(ours.low):
+                continue
+            if ours.low <= 0 <= ours.high:
+                yield "undecided"
+            else:
+                yield "same" if (ours.value > 0) == (theirs > 0) else "reversed"

@@ -1,0 +1,114 @@
+"""Cells are means over seeds, compared window by window, and say which seeds are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from p3iv.experiments.cells import FinishedRuns
+from p3iv.experiments.declarations import CellSpec, Column, Row, Table, declarations
+from p3iv.experiments.filled import fill, filled_text
+from p3iv.experiments.identity import Source, open_sources
+from p3iv.experiments.pages import write_index
+from p3iv.experiments.provenance import Provenance
+from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, RunOptions, plan_cell
+from p3iv.experiments.writers import write_table
+
+METRICS = ("success_rate", "mean_accuracy", "mean_iou", "macro_precision", "bitwise_iou")
+OPTIONS = RunOptions(seeds=(0, 2), samples=20)
+
+
+@dataclass
+class World:
+    """One table on one dataset, with runs that the test writes itself."""
+
+    table: Table
+    source: Source
+    finished: FinishedRuns
+
+    def plan(self, spec: CellSpec, source: Source) -> CellPlan:
+        return plan_cell(spec, source, OPTIONS)
+
+    def spec(self, row: int) -> CellSpec:
+        spec = self.table.cell_spec(self.table.rows[row], self.table.columns[0])
+        assert spec is not None
+        return spec
+
+    def write_runs(self, row: int, values: list[float], decoder: str, num_seeds: int = 2) -> CellPlan:
+        """Write what finished runs of a row leave: one window per video, 0.1 more per seed."""
+        plan = self.plan(self.spec(row), self.source)
+        for run in plan.runs[:num_seeds]:
+            folder = run.folder(self.finished.out)
+            folder.mkdir(parents=True)
+            (folder / TRAINED).write_text("{}")
+            arrays = {f"{name}.{decoder}": np.array(values) + 0.1 * run.config.seed for name in METRICS}
+            np.savez(folder / plan.sampling.file, videos=np.array(["a", "b", "c"]), **arrays)  # type: ignore[arg-type]
+        return plan
+
+
+@pytest.fixture
+def make_world(tabletop: Path, tmp_path: Path) -> Callable[[Table], World]:
+    [source] = open_sources((tabletop,))
+    return lambda table: World(table, source, FinishedRuns(tmp_path, {}, {}))
+
+
+@pytest.fixture
+def memory(make_world: Callable[[Table], World]) -> World:
+    table = declarations()["memory"]
+    assert isinstance(table, Table)
+    return make_world(table)
+
+
+def test_seeds_are_averaged_and_rows_compared_window_by_window(memory: World) -> None:
+    # As published, 0 < 64 < 256 < 128; here 64 is below 0, and 256 and 128 cannot be told apart.
+    for row, values in enumerate(([0.2, 0.3, 0.4], [0.1, 0.2, 0.3], [0.5, 0.6, 0.9], [0.6, 0.7, 0.6])):
+        memory.write_runs(row, values, "viterbi_paper")
+    [block] = fill(memory.table, (memory.source,), memory.plan, memory.finished).blocks
+    value = block.cells[0][0].value
+    assert value is not None
+    assert value.value == pytest.approx(0.3 + 0.1)  # seeds 0 and 2 add 0 and 0.2
+    assert value.spread == pytest.approx(0.2 / np.sqrt(2))
+    assert value.seeds == (0, 2)
+    column, order = block.orders[0]
+    assert column.label == "SR"
+    assert (order.same, order.reversed, order.undecided) == (4, 1, 1)
+    assert block.rankings == ()  # of tables without published figures
+
+
+def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_world: Callable[[Table], World]) -> None:
+    planners = ("p3iv", "random", "graph")
+    rows = tuple(Row(name, "T=3", {"set": {"planner": name}, "horizon": 3}, {}) for name in planners)
+    world = make_world(Table("own", "Own", "ours", "", (Column("SR", "", {"metric": "success_rate"}),), rows))
+    for row, values in enumerate(([0.5, 0.6, 0.9], [0.1, 0.2, 0.3], [0.6, 0.7, 0.6])):
+        world.write_runs(row, values, "followed")
+    [block] = fill(world.table, (world.source,), world.plan, world.finished).blocks
+    [ranking] = block.rankings
+    assert (ranking.best, ranking.group) == ("p3iv", "T=3")
+    assert ranking.undecided == (("graph", "3.3 [-10.0 to 30.0]"),)
+    assert ranking.text == "T=3 SR: p3iv is best, but cannot be told from graph (difference 3.3 [-10.0 to 30.0])"
+
+
+def test_a_failed_seed_leaves_the_others_and_a_reason(memory: World) -> None:
+    plan = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
+    failed = Outcome(plan.runs[1].key, "failed", "ValueError: no")
+    value = replace(memory.finished, outcomes={failed.key: failed}).cell_value(memory.spec(0), plan, "")
+    assert (value.seeds, value.problem) == ((0,), "seed 2: failed: ValueError: no")
+
+
+def test_a_cell_without_one_of_its_seeds_says_so_everywhere(memory: World) -> None:
+    plan = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
+    failed = Outcome(plan.runs[1].key, "failed", "ValueError: no")
+    finished = replace(memory.finished, outcomes={failed.key: failed})
+    filled = fill(memory.table, (memory.source,), memory.plan, finished)
+    assert filled_text([filled]) == "3 of 12, 3 of them without some seeds"
+    provenance = Provenance.of("p3iv", (memory.source,), OPTIONS)
+    write_index(finished.out, [write_table(finished.out, filled, provenance, finished)], "A title")
+    for name in ("tables/memory.md", "tables/memory.tex", "tables/memory.html", "index.html"):
+        text = (finished.out / name).read_text()
+        assert text.count("1 of 2 seeds") == 3, name
+        assert "seed 2: failed: ValueError: no (3 cells)" in text, name
+    assert "3 of them without some seeds" in (finished.out / "index.html").read_text()

@@ -1,0 +1,192 @@
+"""The engine: runs are shared, kept and resumed, and a cell without a value says why."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.finished import SAMPLES, cells, with_runs
+from p3iv.data.tensors import load_planning_data
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.experiments.declarations import declarations
+from p3iv.experiments.job import score_plans, score_prefixes
+from p3iv.experiments.reproduce import ReproduceRequest, reproduce
+from p3iv.experiments.runs import Sampling
+from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.plans.draws import SampleSettings
+from p3iv.tabletop.make import make_tabletop
+from p3iv.training.run_folder import dataset_of
+
+
+def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest, tmp_path: Path) -> None:
+    assert len(list((done.out / "runs").iterdir())) == 3  # for 9 rows in two tables
+    planned: list[tuple[int, int]] = []
+    request = with_runs(replace(done, on_plan=lambda *numbers: planned.append(numbers)), tmp_path / "out")
+    result = reproduce(request)
+    assert planned == [(3, 0)]
+    for path in (done.out / "tables").iterdir():
+        assert (request.out / "tables" / path.name).read_bytes() == path.read_bytes()
+    assert [(filled.num_filled, filled.num_cells) for filled in result.tables] == [(15, 15), (12, 12), (2, 2)]
+
+
+def test_a_cell_equals_the_evaluation_of_its_run(done: ReproduceRequest, tmp_path: Path) -> None:
+    rows = {row["row"]: row for row in cells(done, "viterbi") if row["column"] == "mIoU"}
+    run = Path(shutil.copytree(done.out / "runs" / rows["Ours"]["runs"], tmp_path / "run"))
+    found = evaluate(EvaluationRequest(run, settings=SampleSettings(SAMPLES)))
+    decoders = {
+        "B Uniform": "viterbi_paper_uniform_emissions",
+        "A Uniform": "viterbi_paper_uniform_transitions",
+        "Ours": "viterbi_paper",
+        "our default decoding": "viterbi",
+    }
+    for label, decoder in decoders.items():
+        score, row = found.decoders[decoder]["mean_iou"], rows[label]
+        for name, value in (("ours", score.value), ("low", score.low), ("high", score.high)):
+            assert float(row[name]) == pytest.approx(100 * value, abs=1e-4)
+        assert float(row["as_released"]) == pytest.approx(100 * found.published[decoder]["bitwise_iou"].value, abs=1e-4)
+    assert [row["published"] for row in rows.values()] == ["<0.01", "70.24", "73.89", ""]
+    assert rows["Ours"]["data"] == "tabletop (state features)"
+    assert rows["Ours"]["published_on"] == "CrossTask"
+
+
+def test_tables_of_earlier_calls_stay_in_the_index(done: ReproduceRequest, tmp_path: Path) -> None:
+    request = with_runs(replace(done, names=("viterbi",)), tmp_path / "out")
+    reproduce(request)
+    before = (request.out / "runs.csv").read_text()
+    reproduce(replace(request, names=("losses", "figure-1")))
+    page = (request.out / "index.html").read_text()
+    entries = [declarations()[name] for name in ("losses", "viterbi", "figure-1")]
+    places = [page.index(f">{entry.title}<") for entry in entries]
+    assert places == sorted(places)
+    assert 'id="viterbi"' in page
+    after = (request.out / "runs.csv").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == len(before.splitlines()) + 2
+
+
+def test_cells_of_other_horizons_are_not_filled(done: ReproduceRequest) -> None:
+    ours = [row for row in cells(done, "unique-plans") if row["data"] and row["row"] == "unique plans per pair"]
+    rows = {row["column"]: row for row in ours}
+    assert float(rows["T=3"]["ours"]) >= 1
+    assert (rows["T=4"]["ours"], rows["T=4"]["why"], rows["T=4"]["published"]) == ("", "not asked for", "6.76")
+
+
+class Interrupt(BaseException):
+    """What Ctrl-C raises: not an error."""
+
+
+def test_an_interrupted_call_writes_what_it_has_and_the_next_one_completes_it(
+    done: ReproduceRequest, tmp_path: Path
+) -> None:
+    def interrupt(_: object) -> None:
+        raise Interrupt
+
+    request = with_runs(done, tmp_path / "out")
+    for key in {row["runs"] for row in cells(done, "losses") if row["row"].startswith("L_a") and row["data"]}:
+        shutil.rmtree(request.out / "runs" / key)
+    with pytest.raises(Interrupt):
+        reproduce(replace(request, on_run=interrupt))
+    first = cells(request, "losses")
+    assert {row["ours"] == "" for row in first if row["data"]} == {True, False}
+    assert {row["why"] for row in first if row["data"] and not row["ours"]} == {"not run yet"}
+    reproduce(request)
+    for name in ("losses", "viterbi"):
+        assert cells(request, name) == cells(done, name)
+
+
+def test_a_failed_run_is_shown_in_its_cells_and_repeated_by_the_next_call(
+    done: ReproduceRequest, tmp_path: Path
+) -> None:
+    request = replace(done, names=("viterbi",), out=tmp_path / "out")
+    [key] = {row["runs"] for row in cells(done, "viterbi")}
+    place = request.out / "runs" / key
+    place.parent.mkdir(parents=True)
+    place.touch()
+    failures = reproduce(request).failures
+    assert [outcome.about.split(":")[0] for outcome in failures.values()] == ["TrainingError"]
+    assert {row["ours"] for row in cells(request, "viterbi")} == {""}
+    assert all("is a file" in row["why"] for row in cells(request, "viterbi"))
+    page = (request.out / "index.html").read_text()
+    assert "failed" in page
+    assert "is a file" in page
+    place.unlink()
+    assert not reproduce(request).failures
+    assert cells(request, "viterbi") == cells(done, "viterbi")
+
+
+def test_an_impossible_run_says_why_and_is_not_tried_again(tmp_path: Path, done: ReproduceRequest) -> None:
+    few = tmp_path / "few"
+    make_tabletop(few, num_videos=3, render=False)
+    header, first, *others = (few / "steps.csv").read_text().splitlines(keepends=True)
+    own = [line for line in others if line.split(",")[0] == first.split(",")[0]]
+    (few / "steps.csv").write_text("".join([header, first, *own]))
+    (few / "split.json").unlink(missing_ok=True)
+    request = replace(done, names=("memory",), data=(few,), out=tmp_path / "out")
+    result = reproduce(request)
+    assert not result.failures
+    assert result.is_empty
+    assert len(result.impossible) == 4
+    assert all("impossible" in row["why"] for row in cells(request, "memory"))
+    planned: list[int] = []
+    reproduce(replace(request, on_plan=lambda _, missing: planned.append(missing)))
+    assert planned == [0]
+
+
+def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
+    done: ReproduceRequest, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(done.data[0], data)
+    truth = (data / "truth.jsonl").read_text()
+    (data / "truth.jsonl").write_text("{}\n" + truth)
+    request = with_runs(replace(done, names=("gallery-t3",), data=(data,)), tmp_path / "out")
+    assert ["truth.jsonl:1" in outcome.about for outcome in reproduce(request).failures.values()] == [True]
+    (data / "truth.jsonl").write_text(truth)
+    assert not reproduce(request).failures
+
+
+def test_a_smaller_k_is_a_prefix_of_the_largest(done: ReproduceRequest) -> None:
+    run = done.out / "runs" / cells(done, "viterbi")[0]["runs"]
+    trained = load_planner(run / BEST)
+    data = load_planning_data(dataset_of(run), trained.header.config.data)
+    prefixes = score_prefixes(trained, data, Sampling(24, prefixes=(8, 24)))
+    for number in (8, 24):
+        alone = score_plans(trained, data, Sampling(number))
+        assert np.array_equal(prefixes[f"kl.{number}"], alone["kl.samples"])
+        assert prefixes[f"nll.{number}.deviation"] >= 0
+    several = score_prefixes(trained, data, Sampling(24, prefixes=(8, 24), independent_draws=3))
+    assert np.array_equal(several["kl.8"], prefixes["kl.8"])
+
+
+def test_unique_plans_are_counted_in_the_windows_that_were_asked_for(done: ReproduceRequest, tmp_path: Path) -> None:
+    request = replace(done, names=("unique-plans",), out=tmp_path / "out")
+    reproduce(replace(request, settings={"data.window": "after-start"}))
+    assert cells(request, "unique-plans") != cells(done, "unique-plans")
+    reproduce(request)
+    assert cells(request, "unique-plans") == cells(done, "unique-plans")
+
+
+def test_notes_on_the_data_are_given_once(done: ReproduceRequest, tmp_path: Path) -> None:
+    split = json.loads((done.data[0] / "split.json").read_text())
+    split["test"].append("zebra")
+    (tmp_path / "split.json").write_text(json.dumps(split))
+    notes: list[str] = []
+    settings = {**done.settings, "data.split": str(tmp_path / "split.json")}
+    request = replace(done, names=("viterbi",), out=tmp_path / "out", seeds=(0, 1), settings=settings)
+    reproduce(replace(request, on_note=notes.append))
+    assert [note for note in notes if "zebra" in note] == notes
+    assert len(notes) == 1
+    assert notes[0].startswith("T=3: ")
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_the_same_cells(done: ReproduceRequest, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    request = replace(done, names=("viterbi",), out=tmp_path / "out", engine="ray", jobs=1)
+    assert not reproduce(request).failures
+    assert cells(request, "viterbi") == cells(done, "viterbi")
