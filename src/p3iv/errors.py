@@ -1,34 +1,34 @@
-"""The one family of exceptions: a user's mistake gets a sentence, never a traceback."""
+"""The exceptions of this project: a user's mistake is answered with a sentence, not a traceback."""
 
 from __future__ import annotations
 
 
 class P3ivError(Exception):
-    """Base of everything that this project raises on purpose; the command line prints it and exits with 1."""
+    """Base class of all errors that a user can cause; the command line prints them and exits with 1."""
 
 
 class SourceError(P3ivError):
-    """A release, a step list or a language table that cannot be read at all."""
+    """A release, a step list or a language table cannot be read."""
 
 
 class FeatureError(P3ivError):
-    """A feature file or a feature store that cannot be used."""
+    """A feature file or a feature store cannot be used."""
 
 
 class DatasetError(P3ivError):
-    """A dataset folder that is missing, half there or at odds with itself."""
+    """A dataset folder is missing, incomplete or inconsistent."""
 
 
 class SplitError(P3ivError):
-    """A split that cannot be made, or that puts one video on two sides."""
+    """A split cannot be made, or has one video on two sides."""
 
 
 class ConfigError(P3ivError):
-    """A setting outside what is allowed."""
+    """A setting has a value that is not allowed."""
 
 
 class MissingExtraError(P3ivError):
-    """A feature whose optional dependency is not installed."""
+    """An optional dependency is not installed."""
 
     def __init__(self, module: str, extra: str, purpose: str, *, command: str | None = None) -> None:
         command = command or f"pip install 'p3iv[{extra}]'"
@@ -36,16 +36,16 @@ class MissingExtraError(P3ivError):
 
 
 class CheckpointError(P3ivError):
-    """A checkpoint that is missing, damaged, or made for something else."""
+    """A checkpoint is missing, damaged, or does not fit the request."""
 
 
 class TrainingError(P3ivError):
-    """A run that cannot go on."""
+    """A training run cannot continue."""
 
 
 class BusyError(P3ivError):
-    """A folder that another process is writing."""
+    """Another process is writing the same folder."""
 
 
 class PlanError(P3ivError):
-    """Plans or predictions that cannot be what they say they are."""
+    """Plans or prediction files are invalid."""

@@ -1,4 +1,4 @@
-"""What crosses the borders between the parts: steps, videos, vocabularies, windows, splits."""
+"""The types that all parts share: steps, videos, vocabularies, windows, splits, problems."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SIDES: tuple[Side, ...] = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Step:
-    """One action of a video, by the name of the action; both times are None where only the order is known."""
+    """One action in a video; both times are None if only the order of the steps is known."""
 
     action: str
     start_s: float | None = None
     end_s: float | None = None
-    extra: tuple[tuple[str, str], ...] = ()  # further columns of steps.csv, kept as they came
+    extra: tuple[tuple[str, str], ...] = ()  # further columns of steps.csv, unchanged
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Video:
     id: str
     task: str
     steps: tuple[Step, ...]
-    aliases: tuple[str, ...] = ()  # other names that its files may carry, such as TASK_VIDEO
+    aliases: tuple[str, ...] = ()  # other names that its files may have, such as TASK_VIDEO
 
     @property
     def is_timed(self) -> bool:
-        """Whether the steps have times: all of them do, or none does."""
+        """Whether the steps have times: either all of them or none."""
         return all(step.start_s is not None and step.end_s is not None for step in self.steps)
 
 
@@ -52,7 +52,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The actions of a dataset; an action's place in it is its id everywhere after the readers."""
+    """The actions of a dataset; an action's position is its id everywhere after the readers."""
 
     actions: tuple[Action, ...]
 
@@ -70,7 +70,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Split:
-    """Which videos train, which choose, which test."""
+    """The video ids of each side."""
 
     train: tuple[str, ...]
     val: tuple[str, ...]
@@ -82,9 +82,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something in a source that could not be used, where it stands and what was done about it."""
+    """Something in a source that could not be used, where it is, and what was done about it."""
 
-    where: str  # a file, with its line where there is one: annotations/23521_abc.csv:4
+    where: str  # a file, with a line number if there is one: annotations/23521_abc.csv:4
     what: str
     done: str
 
@@ -94,7 +94,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What a reader makes of a release; nothing after it knows which release it was."""
+    """The result of a reader, in one form for all releases."""
 
     name: str
     videos: tuple[Video, ...]
@@ -105,7 +105,7 @@ class Annotations:
 
 @dataclass(frozen=True)
 class Window:
-    """One planning example: T consecutive actions and the two moments that are shown to the planner."""
+    """One planning example: T consecutive actions and the two moments that the planner observes."""
 
     video: str
     first_step: int  # index in the video of the first action that is predicted
@@ -116,7 +116,7 @@ class Window:
 
 @dataclass
 class ProblemLog:
-    """Collects problems while a source is read, so that one bad row never stops the rest."""
+    """Collects problems while a source is read, so that one bad row does not stop the rest."""
 
     problems: list[Problem] = field(default_factory=list)
 
@@ -135,7 +135,7 @@ def list_problems(problems: Sequence[Problem], max_lines: int = 20) -> str:
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """A few names for a message, and how many more there are."""
+    """A few names for a message, and how many more there are: a, b and 3 more."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 

@@ -182,7 +182,7 @@ def cut_video(folder: Path) -> None:
         (no_video, r"tabletop-0000.mp4 \(cannot be read"),
         (video_folder, "folders or broken links: tabletop-0000.mp4"),
         (sound_file, r"tabletop-0000.avi \(no video stream"),
-        (cut_video, r"tabletop-0000.mkv \(cut short: 5.0 s announced"),
+        (cut_video, r"tabletop-0000.mkv \(truncated: 5.0 s declared"),
     ],
 )
 def test_check_names_what_is_wrong(dataset: Path, spoil: Callable[[Path], None], message: str) -> None:

@@ -166,9 +166,9 @@ def test_missing_steps_are_all_listed_with_a_rename_file_that_helps(tmp_path: Pa
 
 
 def test_a_rename_of_what_is_not_there_is_an_error() -> None:
-    with pytest.raises(SourceError, match="renames nothing, which the language table does not hold"):
+    with pytest.raises(SourceError, match="renames nothing, which the language table does not have"):
         match_language(vocabulary("a"), table("a"), {"nothing": "a"})
-    with pytest.raises(SourceError, match="renames to nowhere, which is no step of the annotations"):
+    with pytest.raises(SourceError, match="renames to nowhere, which the annotations do not have"):
         match_language(vocabulary("a"), table("a"), {"a": "nowhere"})
 
 

@@ -230,12 +230,12 @@ def test_a_video_that_ends_early_is_named(tmp_path: Path) -> None:
     )
     content = (tmp_path / "x.mp4").read_bytes()
     (tmp_path / "x.mp4").write_bytes(content[: content.index(b"mdat") + 4000])
-    with pytest.raises(FeatureError, match=r"x.mp4: cut short: 8.0 s announced"), VideoReader(tmp_path / "x.mp4"):
+    with pytest.raises(FeatureError, match=r"x.mp4: truncated: 8.0 s declared"), VideoReader(tmp_path / "x.mp4"):
         pass
 
 
 def test_a_moment_that_the_video_never_reaches_is_an_error(folder: Path) -> None:
-    with VideoReader(folder / "even.mp4") as reader, pytest.raises(FeatureError, match=r"pictures end at 8.0 s"):
+    with VideoReader(folder / "even.mp4") as reader, pytest.raises(FeatureError, match=r"its frames end at 8.0 s"):
         list(reader.frames_at([9.5]))
 
 

@@ -1,7 +1,7 @@
-"""A text tower fitted to the visual features of a dataset: the supplement's "native" features.
+"""Fit step embeddings to the visual features of a dataset: the supplement's "native" features.
 
-The step embeddings that texts alone give know nothing of how steps look here. A small tower on top of them is trained
-by contrastive learning, so that a step's text comes to lie near the features of the seconds in which it is done.
+Embeddings of texts alone do not know how the steps look in these videos. A small network on top of them is trained by
+contrastive learning, so that the embedding of a step is close to the features of the seconds in which it is done.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from p3iv.types import Array
 _HIDDEN: Final = 512
 _DROPOUT: Final = 0.2
 _TEMPERATURE: Final = 0.07
-_MOST_IN_BATCH: Final = 128  # actions, each with one of its steps
+_MAX_BATCH: Final = 128  # actions, each with one of its steps
 _RATE, _DECAY = 1e-3, 1e-2
 _ALIGNED: Final = " aligned to "
 
 
 @dataclass(frozen=True)
 class AlignmentRequest:
-    """Which folder, and which of its videos may be learnt from: those that the planner will train on."""
+    """Which folder, and which split: only its training videos are used, so it must be the planner's split."""
 
     folder: Path
     split: str = "video"
@@ -51,42 +51,42 @@ class AlignmentRequest:
         if self.split == "window":
             raise ConfigError("--split window shares videos between sides; align by video, release or a split file.")
         if self.steps < 1:
-            raise ConfigError(f"--steps {self.steps}, but it is at least 1.")
+            raise ConfigError(f"--steps {self.steps}, but it must be at least 1.")
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """How often a text of a step finds a step of that action among all validation steps."""
+    """How often the text of an action is nearest to a validation step of that action."""
 
-    first: float  # the nearest is one
-    five: float  # one of the five nearest is
+    first: float  # the nearest step is one
+    five: float  # one of the five nearest steps is one
 
 
 @dataclass(frozen=True)
 class AlignmentReport:
-    """What was fitted on what, and what it is good for."""
+    """What was fitted, on which data, and how well texts find steps before and after."""
 
     folder: Path
-    num_videos: int  # that were learnt from, all of the training side
+    num_videos: int  # training videos
     num_steps: int
     num_actions: int
     num_val_steps: int
     width: int
-    before: Retrieval  # of the tower before training
+    before: Retrieval  # of the untrained network
     after: Retrieval
     chance: float  # of `first`
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """The steps of some videos as they look."""
+    """The visual features of the steps of some videos."""
 
     visual: Tensor  # (N, F)
     action_ids: Tensor  # (N,)
 
 
 class AlignedTower(nn.Module):
-    """Text embeddings -> the space of the visual features, (A, F_l) -> (A, F), each of length 1."""
+    """Maps text embeddings (A, F_l) into the space of the visual features, (A, F), each of length 1."""
 
     def __init__(self, language_width: int, feature_width: int) -> None:
         super().__init__()
@@ -99,9 +99,9 @@ class AlignedTower(nn.Module):
 
 
 def align_dataset(request: AlignmentRequest) -> AlignmentReport:
-    """Fit the tower on the training videos and write what it makes of the steps as language.npz.
+    """Fit the network on the training videos and write its embeddings of the steps as language.npz.
 
-    The embeddings of the texts alone stay beside it, and a second alignment starts from them again.
+    The embeddings of the texts stay beside it, and a second alignment starts from them again.
     """
     with exclusive_dataset(request.folder):
         return _align(open_dataset(request.folder), request)
@@ -141,14 +141,14 @@ def _align(dataset: Dataset, request: AlignmentRequest) -> AlignmentReport:
 
 
 def info_nce(text: Tensor, visual: Tensor, temperature: float = _TEMPERATURE) -> Tensor:
-    """Each text should pick its picture among all of the batch, and each picture its text; both (B, F), unit length."""
+    """The contrastive loss: each text should match its picture and each picture its text; both (B, F), unit length."""
     logits = text @ visual.T / temperature  # (B, B)
     own = torch.arange(len(logits))
     return (functional.cross_entropy(logits, own) + functional.cross_entropy(logits.T, own)) / 2
 
 
 def _fit(tower: AlignedTower, text: Tensor, train: _Steps, num_steps: int) -> None:
-    """Batches hold one step of each of some actions, so that no pair of a batch is wrongly called different."""
+    """Train on batches with one step per action, so that no two pairs of a batch belong together."""
     places = defaultdict(list)
     for place, action in enumerate(train.action_ids.tolist()):
         places[action].append(place)
@@ -156,7 +156,7 @@ def _fit(tower: AlignedTower, text: Tensor, train: _Steps, num_steps: int) -> No
     optimiser = torch.optim.AdamW(tower.parameters(), lr=_RATE, weight_decay=_DECAY)
     tower.train()
     for _ in range(num_steps):
-        chosen = actions[torch.randperm(len(actions))[:_MOST_IN_BATCH]]
+        chosen = actions[torch.randperm(len(actions))[:_MAX_BATCH]]
         drawn = [places[action][int(torch.randint(len(places[action]), ()))] for action in chosen.tolist()]
         loss = info_nce(tower(text[chosen]), train.visual[drawn])
         optimiser.zero_grad()
@@ -175,7 +175,7 @@ def _retrieve(tower: AlignedTower, text: Tensor, val: _Steps) -> Retrieval:
 
 
 def _chance(val: _Steps) -> float:
-    """Of a random order: an action's share of the steps, averaged over actions."""
+    """The expected value for a random order: an action's share of the steps, averaged over actions."""
     return 1 / len(val.action_ids.unique())
 
 
@@ -210,7 +210,7 @@ def _steps_of(dataset: Dataset, store: FeatureStore, videos: Sequence[str]) -> _
 
 
 def _places(store: FeatureStore, video: str, start_s: float, end_s: float, per_second: float) -> Array:
-    """The rows of a step, as far as they were extracted; past the end of the video, its last one."""
+    """The extracted rows of a step; after the end of the video, its last row."""
     last = store.num_rows(video) - 1
     first = min(int(start_s * per_second), last)
     places = np.arange(first, min(max(int(end_s * per_second), first), last) + 1)
@@ -231,8 +231,8 @@ def _write(
 ) -> None:
     unaligned = dataset.folder / UNALIGNED_FILE
     if not unaligned.exists():
-        with atomic_file(unaligned) as beside:
-            shutil.copyfile(dataset.folder / LANGUAGE_FILE, beside)
+        with atomic_file(unaligned) as temporary:
+            shutil.copyfile(dataset.folder / LANGUAGE_FILE, temporary)
     with torch.no_grad():
         aligned = tower(text).numpy()
     write_language(dataset.folder / LANGUAGE_FILE, table.names, aligned, table.ids)

@@ -1,4 +1,4 @@
-"""A folder of one feature file per video becomes a packed store."""
+"""Pack a folder of feature files, one per video, or the rows of another store, into a feature store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.types import LEFT_WITHOUT_FEATURES, ProblemLog, Video, counted, listed
 
 SUFFIXES: Final = (".npy", ".npz")
-_MAX_READ: Final = 32  # files that are read whole to know their width and dtype: those without a plain header
+_MAX_READ: Final = 32  # files without a plain header that are read completely to find their width and dtype
 
 
 def import_features(
@@ -27,10 +27,10 @@ def import_features(
 ) -> PackedFeatures:
     """Pack the feature files of `videos`, found in `folder` by id, alias or task_id, in the order of `videos`.
 
-    A file that cannot be used is a problem in the result and never stops the rest.
+    A file that cannot be used becomes a problem in the result.
 
     Raises:
-        FeatureError: where there is no folder, or no file of it can be used.
+        FeatureError: there is no folder, or none of its files can be used.
     """
     log = ProblemLog()
     present = _feature_files(folder)
@@ -51,7 +51,7 @@ def import_features(
     if narrowed and dtype is None:
         what = f"{counted(len(narrowed), 'file')} of float32 among files of float16: {listed(narrowed)}"
         log.add(str(folder), what, "stored as float16; pass --dtype float32 to keep them as they are")
-    return writer.packed(tuple(log.problems), _strangers(folder, present, videos))
+    return writer.packed(tuple(log.problems), _note_unused(folder, present, videos))
 
 
 def copy_store(
@@ -62,7 +62,7 @@ def copy_store(
     dtype: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PackedFeatures:
-    """Pack the rows that another store has of `videos`, in their order; those that it lacks are problems."""
+    """Pack the rows that another store has of `videos`, in their order; missing videos become problems."""
     store = FeatureStore.open(source)
     store.verify()
     log = ProblemLog()
@@ -78,7 +78,7 @@ def copy_store(
 
 
 def candidates(video: Video) -> list[str]:
-    """The file names under which the features of a video are looked for, in this order."""
+    """The file names that the features of a video may have, in order of preference."""
     stems = dict.fromkeys((video.id, *video.aliases, f"{video.task}_{video.id}"))
     return [f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES]
 
@@ -105,7 +105,7 @@ def _find_files(present: set[str], videos: Sequence[Video], log: ProblemLog) -> 
 
 
 def _layout(folder: Path, names: list[str]) -> tuple[int, str]:
-    """The most common width of the files; float16 if all that tell are of it, else float32."""
+    """The most common width of the files, and float16 if all of them have it, else float32."""
     peeked: list[tuple[int, str]] = []
     num_read = 0
     for name in names:
@@ -116,7 +116,7 @@ def _layout(folder: Path, names: list[str]) -> tuple[int, str]:
                 continue
             width, dtype = peek_rows(folder / name)
         except FeatureError:
-            continue  # it is read again, and named, when its turn comes
+            continue  # _add_file reports it
         peeked.append((width, dtype.name))
     if not peeked:
         return 1, "float32"  # nothing will be written
@@ -125,7 +125,7 @@ def _layout(folder: Path, names: list[str]) -> tuple[int, str]:
 
 
 def _add_file(writer: StoreWriter, video: str, path: Path, log: ProblemLog) -> bool:
-    """Pack one file; True where its rows had a wider dtype than the store."""
+    """Pack one file; True if its rows have a wider dtype than the store."""
     try:
         rows = read_rows(path)
         writer.add(video, rows)
@@ -135,9 +135,9 @@ def _add_file(writer: StoreWriter, video: str, path: Path, log: ProblemLog) -> b
     return rows.dtype.itemsize > writer.dtype.itemsize
 
 
-def _strangers(folder: Path, present: set[str], videos: Sequence[Video]) -> tuple[str, ...]:
-    """A note on the files of no video: a release of features often has more videos than the annotations."""
-    strangers = sorted(present.difference(*map(candidates, videos)))
-    if not strangers:
+def _note_unused(folder: Path, present: set[str], videos: Sequence[Video]) -> tuple[str, ...]:
+    """A note on files that belong to no video: releases of features often have more videos than the annotations."""
+    unused = sorted(present.difference(*map(candidates, videos)))
+    if not unused:
         return ()
-    return (f"{folder}: {counted(len(strangers), 'file')} of no video, not used: {listed(strangers, most=3)}",)
+    return (f"{folder}: {counted(len(unused), 'file')} of no video, not used: {listed(unused, most=3)}",)

@@ -1,4 +1,4 @@
-"""The language table: one text embedding per step, and how its rows meet the actions of the annotations."""
+"""Step embeddings: reading and writing language.npz, and matching its rows to the actions of annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from p3iv.features.arrays import Archive, is_zip, read_content
 from p3iv.files import atomic_file
 from p3iv.types import Action, Array, Vocabulary, listed
 
-_MOST_NEAREST: Final = 100  # steps for which nearest names are searched: difflib takes milliseconds for each
+_MAX_SUGGESTIONS: Final = 100  # steps for which similar names are searched: difflib takes milliseconds for each
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class MatchedLanguage:
 
 
 def match_language(vocabulary: Vocabulary, table: LanguageTable, rename: Mapping[str, str]) -> MatchedLanguage:
-    """Give every action its row of the table, and every further row a place in the vocabulary.
+    """Find the row of every action, and add the remaining rows to the vocabulary.
 
-    One rule: the actions of the annotations in their order, then the rows that match none, in the table's order. An
-    action is matched by id where both have one, then by name, then by text; actions that share a text may share a row.
+    The result has the actions of the annotations in their order, then the remaining rows in the table's order. An
+    action is matched by id if both have one, then by name, then by text; actions with the same text may share a row.
     `rename` maps names of the table to names (or texts) of the annotations.
 
     Raises:
-        SourceError: listing every action without a row, or for a rename of what is not there.
+        SourceError: listing every action without a row, or every unknown name in `rename`.
     """
     _check_rename(vocabulary, table, rename)
     rows = _Rows(table, tuple(rename.get(name, name) for name in table.names))
@@ -54,7 +54,7 @@ def match_language(vocabulary: Vocabulary, table: LanguageTable, rename: Mapping
 
 
 def read_rename(path: Path) -> dict[str, str]:
-    """Names in a language table -> names in the annotations: a JSON object, or a CSV of two columns without a header.
+    """Read a mapping from names in a language table to names in the annotations: JSON, or a CSV without a header.
 
     Raises:
         SourceError: naming the file.
@@ -76,7 +76,7 @@ _RENAME_FORMAT: Final = 'write {"name in the table": "name in the annotations", 
 
 
 class _Rows:
-    """Finds the row of an action."""
+    """Finds the row of an action in a table."""
 
     def __init__(self, table: LanguageTable, names: tuple[str, ...]) -> None:
         self._by_id = {name: row for row, name in enumerate(table.ids or ())}
@@ -111,20 +111,20 @@ def _further_actions(table: LanguageTable, rows: list[int], taken: set[str]) -> 
 
 def _check_rename(vocabulary: Vocabulary, table: LanguageTable, rename: Mapping[str, str]) -> None:
     known = {*vocabulary.names, *(action.text for action in vocabulary.actions)}
-    strangers = [name for name in rename if name not in set(table.names)]
-    if strangers:
-        raise SourceError(f"the rename file renames {listed(strangers)}, which the language table does not hold")
+    unknown = [name for name in rename if name not in set(table.names)]
+    if unknown:
+        raise SourceError(f"the rename file renames {listed(unknown)}, which the language table does not have")
     targets = [name for name in rename.values() if name not in known]
     if targets:
-        raise SourceError(f"the rename file renames to {listed(targets)}, which is no step of the annotations")
+        raise SourceError(f"the rename file renames to {listed(targets)}, which the annotations do not have")
 
 
 def _what_is_missing(missing: list[Action], table: LanguageTable, free: list[str]) -> str:
-    """Every step without an embedding, its nearest names, and a rename file to paste."""
+    """List every step without an embedding with similar names, and a rename file to copy."""
     names = sorted(set(table.names))
     lines, rename = [], {}
     for number, action in enumerate(missing):
-        near = difflib.get_close_matches(action.text, names) if number < _MOST_NEAREST else []
+        near = difflib.get_close_matches(action.text, names) if number < _MAX_SUGGESTIONS else []
         lines.append(f"  {action.name}" + (f"  (nearest: {'; '.join(near)})" if near else ""))
         unused = [name for name in near if name in free and name not in rename]
         if unused:
@@ -139,7 +139,7 @@ def _what_is_missing(missing: list[Action], table: LanguageTable, free: list[str
 def _json_pairs(text: str) -> list[tuple[str, str]]:
     pairs = json.loads(text, object_pairs_hook=lambda found: found)
     if not all(isinstance(name, str) and isinstance(target, str) for name, target in pairs):
-        raise ValueError("every entry is a pair of names")
+        raise ValueError("every entry must map a name to a name")
     return list(pairs)
 
 
@@ -151,7 +151,7 @@ def _csv_pairs(text: str) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same table gives the same bytes, whatever the clock
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same table gives the same bytes
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,9 @@ class LanguageTable:
 
 
 def read_language(path: Path) -> LanguageTable:
-    """A .npz with `step` (names), `embedding` (one row per name) and perhaps `step_id`.
+    """Read a .npz with `step` (names), `embedding` (one row per name) and optionally `step_id`.
 
-    Names may repeat where `step_id` tells the steps apart.
+    Names may repeat if there is a `step_id`.
 
     Raises:
         SourceError: naming the file, whatever its bytes.
@@ -185,15 +185,15 @@ def write_language(path: Path, names: Sequence[str], embedding: Array, ids: Sequ
     """Write a table that `read_language` reads; the same table always gives the same bytes.
 
     Raises:
-        SourceError: for a table that could not be read back.
+        SourceError: the table could not be read back.
     """
     members = {"step": np.array(list(names), dtype=np.str_), "embedding": np.asarray(embedding)}
     if ids is not None:
         members["step_id"] = np.array(list(ids), dtype=np.str_)
     table = _table(members)
     if table.names != tuple(names) or (ids is not None and table.ids != tuple(ids)):
-        raise SourceError("a step name or id that ends in a NUL character cannot be kept")
-    with atomic_file(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
+        raise SourceError("a step name or id ends in a NUL character, which .npz cannot store")
+    with atomic_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for name, array in (members | {"embedding": table.embedding}).items():
             member = io.BytesIO()
             np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
@@ -203,7 +203,7 @@ def write_language(path: Path, names: Sequence[str], embedding: Array, ids: Sequ
 def _members(path: Path) -> dict[str, Array]:
     content = read_content(path)
     if not is_zip(content):
-        raise SourceError("not a .npz; a table holds `step` (names), `embedding` and perhaps `step_id`")
+        raise SourceError("not a .npz; a table has `step` (names), `embedding` and optionally `step_id`")
     archive = Archive(content)
     wanted = [name for name in ("step", "embedding", "step_id") if name in archive.names]
     if wanted[:2] != ["step", "embedding"]:

@@ -1,4 +1,4 @@
-"""Pictures: pixels, and how they are meant to be shown."""
+"""Single pictures: reading them, and cropping and scaling them for an encoder."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from p3iv.errors import FeatureError, MissingExtraError
 
 @dataclass(frozen=True)
 class Framing:
-    """The centre square that a network is shown: its side in pixels, and the filter that brings it there."""
+    """The input of an encoder: the centre square, its side in pixels, and the filter for scaling."""
 
     size: int = 224
     filter: Literal["bilinear", "bicubic"] = "bilinear"
 
 
 def frame_picture(picture: Picture, framing: Framing) -> Tensor:
-    """The centre square of a picture as shown, (3, S, S) uint8.
+    """The centre square of a picture in its display orientation, (3, S, S) uint8.
 
-    It is cut out of the stored pixels first: shape and size are then changed in one step, whose cost and memory do not
-    depend on how long or how flat the picture is.
+    It is cut out of the stored pixels before scaling, so that cost and memory do not grow with very wide or tall
+    pictures.
     """
     height, width = picture.pixels.shape[:2]
     side = min(float(height), width * picture.pixel_aspect)
@@ -46,20 +46,20 @@ def _centre(pixels: NDArray[np.uint8], *, rows: int, columns: int) -> NDArray[np
     return pixels[top : top + rows, left : left + columns]
 
 
-MOST_PIXELS: Final = 1 << 26  # of one picture: twice those of 8K, 200 MB as RGB
+MAX_PIXELS: Final = 1 << 26  # of one picture: twice those of 8K, 200 MB as RGB
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Pixels as they are stored, and how they are meant to be shown."""
+    """Pixels as stored, and how to display them."""
 
     pixels: NDArray[np.uint8]  # (height, width, 3)
     pixel_aspect: float = 1.0  # width of a stored pixel over its height
-    quarter_turns: int = 0  # counterclockwise, after the pixels have their shape
+    quarter_turns: int = 0  # counterclockwise, after the pixel aspect is applied
 
 
 def read_picture(path: Path) -> Picture:
-    """A picture file, turned as its camera was held.
+    """Read a picture file, rotated as its metadata say.
 
     Raises:
         FeatureError: naming the file.
@@ -71,9 +71,9 @@ def read_picture(path: Path) -> Picture:
 
     try:
         with Image.open(path) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > MAX_PIXELS:
                 raise FeatureError(
-                    f"{path}: a picture of {image.width} x {image.height}; {MOST_PIXELS:,} pixels at most"
+                    f"{path}: a picture of {image.width} x {image.height}; {MAX_PIXELS:,} pixels at most"
                 )
             return Picture(np.array(ImageOps.exif_transpose(image).convert("RGB")))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:

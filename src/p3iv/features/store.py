@@ -1,4 +1,4 @@
-"""Windows + features -> tensors, once: what an epoch then touches are rows of these."""
+"""The feature store: the rows of all videos in one memory-mapped file, with an index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCK_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True)
 class PackedFeatures:
-    """What went into a store, and what could not."""
+    """What was written into a store, and what could not be."""
 
     num_videos: int
     num_rows: int
@@ -33,23 +33,25 @@ class PackedFeatures:
     dtype: str
     fingerprint: str
     problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()  # worth knowing, but nothing of any video is missing for it
+    notes: tuple[str, ...] = ()  # information that is not about missing features
 
 
 class StoreWriter:
-    """Streams videos into a store that takes the place of `destination` when the block ends well.
+    """Writes videos into a store that replaces `destination` when the block succeeds.
 
     sha256 runs at 1.4 GB/s with the SHA instructions of today's processors, blake2b at 0.55, sha512 at 0.48.
     """
 
     def __init__(self, destination: Path, *, width: int, dtype: str | np.dtype[Any]) -> None:
         if str(dtype) not in DTYPES or width < 1:
-            raise FeatureError(f"a store of {dtype} rows of width {width}; {' and '.join(DTYPES)} are kept")
+            raise FeatureError(
+                f"a store of {dtype} rows of width {width}, but it must be {' or '.join(DTYPES)}, wider than 0"
+            )
         self.dtype = np.dtype(dtype)
         self.destination = destination
         self.width = width
         self.num_rows = 0
-        self.fingerprint = ""  # known when the block has ended
+        self.fingerprint = ""  # set when the block has ended
         self._videos: dict[str, tuple[int, int]] = {}
         self._kept: dict[str, KeptSeconds] = {}
         self._hash = hashlib.sha256()
@@ -63,10 +65,10 @@ class StoreWriter:
         return self
 
     def add(self, video: str, rows: Array, kept: KeptSeconds | None = None) -> None:
-        """Append the rows of one video, (N, F), cast to the store's dtype; `kept` where some seconds have none.
+        """Append the rows of one video, (N, F), cast to the store's dtype; `kept` if some seconds have no row.
 
         Raises:
-            FeatureError: for a second time the same video, another width, or values that are not finite or do not fit.
+            FeatureError: the video is there already, or its rows have another width or values that do not fit.
         """
         if video in self._videos:
             raise FeatureError(f"video {video} is in the store already")
@@ -93,7 +95,7 @@ class StoreWriter:
             self._finish()
 
     def packed(self, problems: tuple[Problem, ...] = (), notes: tuple[str, ...] = ()) -> PackedFeatures:
-        """What was written, once the block has ended."""
+        """A summary of the store, after the block has ended."""
         num_videos, dtype = len(self._videos), self.dtype.name
         return PackedFeatures(num_videos, self.num_rows, self.width, dtype, self.fingerprint, problems, notes)
 
@@ -113,14 +115,14 @@ class StoreWriter:
             os.fsync(file.fileno())
 
     def _write_header(self) -> int:
-        """Numpy's header for the rows so far; it leaves room for a first axis of 21 digits."""
+        """Write NumPy's header for the rows so far; it has space for a first axis of 21 digits."""
         entries = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.num_rows, self.width)}
         np.lib.format.write_array_header_1_0(self._file, entries)
         return self._file.tell()
 
 
 class FeatureStore:
-    """A store opened for reading: `store.rows(video)` is a read-only view of the mapped file."""
+    """A store opened for reading; `store.rows(video)` is a read-only view of the mapped file."""
 
     def __init__(self, folder: Path, index: StoreIndex, rows: Array) -> None:
         self.folder = folder
@@ -129,15 +131,15 @@ class FeatureStore:
 
     @staticmethod
     def is_at(folder: Path) -> bool:
-        """Whether a folder claims to be a store; `open` says whether it is one."""
+        """Whether a folder has the index of a store; `open` checks whether it is valid."""
         return (folder / INDEX_NAME).exists()
 
     @classmethod
     def open(cls, folder: Path) -> FeatureStore:
-        """Map the store in `folder`, after the index and the file have been held against each other.
+        """Map the store in `folder`, after checking that index and file agree.
 
         Raises:
-            FeatureError: where there is none, or the two do not agree.
+            FeatureError: there is no store, or index and file disagree.
         """
         index = read_index(folder)
         return cls(folder, index, _mapped(folder / ROWS_NAME, index))
@@ -165,7 +167,7 @@ class FeatureStore:
         return self._index.fingerprint
 
     def num_rows(self, video: str) -> int:
-        """How many rows, so seconds, a video has; those that `--only-needed` left out are counted."""
+        """The number of rows, so seconds, of a video, including those that `--only-needed` left out."""
         kept = self.kept(video)
         return kept.num_seconds if kept else self._range(video)[1]
 
@@ -173,7 +175,7 @@ class FeatureStore:
         """The rows of a video, (N, F), read-only.
 
         Raises:
-            FeatureError: where some seconds have no row, so that the others cannot stand in line.
+            FeatureError: some seconds have no row.
         """
         if (kept := self.kept(video)) is not None:
             raise FeatureError(
@@ -186,7 +188,7 @@ class FeatureStore:
         """The rows of some seconds of a video, (len(places), F).
 
         Raises:
-            FeatureError: for a second that was left out or never was.
+            FeatureError: a second has no row.
         """
         kept = self.kept(video)
         if kept is None:
@@ -203,28 +205,28 @@ class FeatureStore:
         return self.packed_rows(video)[found]
 
     def kept(self, video: str) -> KeptSeconds | None:
-        """Which seconds of a video have a row; None where all have one."""
+        """The seconds of a video that have a row; None if all have one."""
         return self._index.kept.get(video)
 
     def packed_rows(self, video: str) -> Array:
-        """The rows that there are of a video, whatever seconds they stand for, read-only."""
+        """The rows of a video that exist, without their seconds, read-only."""
         first, num_rows = self._range(video)
         return self._rows[first : first + num_rows]
 
     def verify(self) -> None:
-        """Read everything once.
+        """Read everything once and check it.
 
         Raises:
-            FeatureError: where the bytes or the index are not those that were written, or a value is not finite.
+            FeatureError: the rows or the index were changed, or a value is not finite.
         """
         digest = hashlib.sha256()
         step = max(1, _BLOCK_BYTES // (self.width * self.dtype.itemsize))
         for first in range(0, len(self._rows), step):
             digest.update(self._rows[first : first + step].data.cast("B"))
-        spoilt = next((video for video in self.videos if not all_finite(self.packed_rows(video))), None)
-        if spoilt is not None:
+        invalid = next((video for video in self.videos if not all_finite(self.packed_rows(video))), None)
+        if invalid is not None:
             raise FeatureError(
-                f"{self.folder}: video {spoilt} has a value that is not finite; import the features again"
+                f"{self.folder}: video {invalid} has a value that is not finite; import the features again"
             )
         found = fingerprint_of(digest.digest(), self.width, self.dtype.name, self._index.videos, self._index.kept)
         if found != self.fingerprint:
@@ -240,7 +242,7 @@ class FeatureStore:
 
 
 def _mapped(path: Path, index: StoreIndex) -> Array:
-    """The rows of the file, read-only, if the file is what the index says."""
+    """Map the rows of the file, read-only, after comparing it with the index."""
     try:
         with path.open("rb") as file:
             header = parse_header(file.read(HEAD_BYTES))
@@ -257,10 +259,10 @@ def _mapped(path: Path, index: StoreIndex) -> Array:
     return np.frombuffer(content, index.dtype, offset=header.size).reshape(index.num_rows, index.width)
 
 
-AROUND = (-1, 0, 1)  # rows around a moment; their mean, or the three side by side, is the observation
+AROUND = (-1, 0, 1)  # rows around a moment: the observation is their mean, or all three concatenated
 
 
 def rows_around(place: float, num_rows: int) -> NDArray[np.int64]:
-    """The rows that show a moment of a video, (3,); at its ends the last one counts twice."""
+    """The rows that show a moment of a video, (3,); at its start and end, one row is used twice."""
     near: NDArray[np.int64] = np.clip(int(place) + np.array(AROUND), 0, num_rows - 1)
     return near
