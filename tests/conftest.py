@@ -1,4 +1,4 @@
-"""Shared fixtures: the command line, a small dataset, and one small trained run of P3IV and of P3IV+."""
+"""Shared fixtures: the command line, a small dataset, a small trained run of P3IV and of P3IV+, and the demo."""
 
 from __future__ import annotations
 
@@ -97,6 +97,18 @@ def p3iv_run(make_once: MakeOnce, dataset: Dataset) -> Path:
 def plus_run(make_once: MakeOnce, dataset: Dataset) -> Path:
     """A run of P3IV+, evaluated with 60 samples. Tests only read it: copy it to change it."""
     return make_once("plus_run", lambda folder: _train(dataset, folder, quick("p3iv-plus", epochs=6)))
+
+
+@pytest.fixture(scope="session")
+def demo(make_once: MakeOnce) -> Path:
+    """The folder of `p3iv demo --quick`: videos, their features, a run of P3IV+, its report, and `printed.txt`."""
+
+    def fill(folder: Path) -> None:
+        done = run_in_process(folder.parent, "demo", folder, "--quick")
+        assert done.returncode == 0, done.stderr
+        (folder / "printed.txt").write_text(done.stdout)
+
+    return make_once("demo", fill)
 
 
 def _train(dataset: Dataset, folder: Path, config: Config) -> None:

@@ -24,6 +24,11 @@ def test_generated_parts_are_up_to_date() -> None:
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
+def test_every_setting_says_what_it_means() -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    assert [line for line in page.splitlines() if line.startswith("| `") and line.endswith("|  |")] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -85,10 +85,8 @@ def test_every_example_of_the_readme_is_in_a_tutorial() -> None:
     assert blocks(ROOT / "README.md", "python") == blocks(TUTORIALS / "first_plan.md", "python")
 
 
-def test_first_plan(tmp_path: Path, p3iv: RunP3iv) -> None:
-    make_videos(tmp_path / "demo" / "tabletop", "tabletop-000{}")
-    assert p3iv("extract", "demo/tabletop").returncode == 0
-    assert p3iv(*smaller(["train", "demo/tabletop", "--out", "demo/run", "--planner", "p3iv-plus"])).returncode == 0
+def test_first_plan(demo: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
+    (tmp_path / "demo").symlink_to(demo)
     run_page("first_plan.md", p3iv)
     (example,) = blocks(TUTORIALS / "first_plan.md", "python")
     with chdir(tmp_path):

@@ -20,15 +20,15 @@ FEWEST_EPOCHS, FEWEST_STEPS = 12, 240  # of a run that is told neither
 class ModelConfig:
     """Sizes of the network; the defaults are the paper's (supplement C), ours where it is silent."""
 
-    width: int = 128
-    layers: int = 2
-    heads: int = 8
+    width: int = 128  # D, of the hidden states
+    layers: int = 2  # decoder blocks
+    heads: int = 8  # of every attention
     memory_slots: int = 128  # 0 removes the cross-attention
     noise_width: int = 32  # 0: the deterministic planner
-    feed_forward: int = 512
-    dropout: float = 0.1
-    encoder_hidden: int = 256
-    head_hidden: int = 128
+    feed_forward: int = 512  # hidden width of the feed-forward part
+    dropout: float = 0.1  # on the outputs of the sub-layers
+    encoder_hidden: int = 256  # hidden width of the MLPs for observations and step descriptions
+    head_hidden: int = 128  # hidden width of the heads h_a and h_v
 
     def __post_init__(self) -> None:
         for name in ("width", "layers", "heads", "feed_forward", "encoder_hidden", "head_hidden"):
@@ -44,13 +44,13 @@ class ModelConfig:
 class LossConfig:
     """Weights of the loss terms (0 switches one off) and the choices inside them."""
 
-    action: float = 1.0
-    language: float = 0.5
-    adversarial: float = 0.1
-    diversity: float = 0.1
+    action: float = 1.0  # weight of L_a
+    language: float = 0.5  # weight of L_l
+    adversarial: float = 0.1  # weight of L_adv
+    diversity: float = 0.1  # weight of L_reg
     latents: int = 20  # S of the diversity loss
     diversity_form: str = "inverse"  # or `paper`: the literal, unbounded minus ratio
-    language_temperature: float = 1.0
+    language_temperature: float = 1.0  # divides the logits of L_l
     supervision: str = "language"  # or `visual`: features of the steps in between (strong supervision)
 
     def __post_init__(self) -> None:
@@ -68,12 +68,12 @@ class OptimConfig:
     """How long and how fast; the defaults are the paper's, batch and critic rate those of its released code."""
 
     epochs: int | None = 200  # null: 12, or as many as make 240 steps where windows are few
-    batch_size: int = 32
-    learning_rate: float = 7e-4
+    batch_size: int = 32  # windows per step
+    learning_rate: float = 7e-4  # of the planner
     critic_learning_rate: float = 1e-5  # at equal rates the critic wins within 3 epochs
     epsilon: float = 1e-8  # Adam's; at 1e-5 it no longer blows rounding errors up, see the README on processes
-    decay: float = 0.65
-    decay_every: int = 40
+    decay: float = 0.65  # factor of the learning rate after every `decay_every` epochs
+    decay_every: int = 40  # epochs
     precision: str = "float32"  # or `float64`, to compare runs; or `mixed`, on cuda only
     max_cpu_s: float | None = None  # process time; an epoch that would pass it is not begun, but for the first
     patience: int | None = None  # stop after so many epochs without a better one on validation windows
@@ -160,11 +160,11 @@ class PlusConfig(PlannerSettings):
 class CurationSettings:
     """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
 
-    horizon: int = 3
-    window: str = "inclusive"
-    protocol: int = 1
-    split: str = "video"
-    split_seed: int = 0
+    horizon: int = 3  # T, the number of actions in a plan; under protocol 2 one more
+    window: str = "inclusive"  # or `after-start`: one more action is shown and not predicted (supplement)
+    protocol: int = 1  # 1: every window, 70/30; 2: one window per video, 85/15
+    split: str = "video"  # how videos are divided: video, release, window, or the path of a split file
+    split_seed: int = 0  # of the random split
 
     def __post_init__(self) -> None:
         shortest = 1 if self.protocol == 1 else 2

@@ -1,3 +1,5 @@
+"""Commands on datasets, help and errors."""
+
 from __future__ import annotations
 
 import json
@@ -28,7 +30,7 @@ def test_help_shows_how_to_start(p3iv: RunP3iv, command: list[str]) -> None:
         assert "Example: p3iv data" in shown.stdout
 
 
-def test_help_does_not_wait_for_torch() -> None:
+def test_help_does_not_import_torch() -> None:
     code = "import sys, p3iv.cli.app; assert not {'torch', 'av', 'PIL', 'ray'} & set(sys.modules), 'heavy import'"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -56,14 +58,14 @@ def test_a_mistake_gets_one_sentence_and_no_traceback(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_check_fails_where_something_is_wrong(p3iv: RunP3iv, tmp_path: Path) -> None:
+def test_check_fails_when_it_finds_a_problem(p3iv: RunP3iv, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,1\nv,tea,pour,3,4\n")
     done = p3iv("data", "check", tmp_path)
     assert done.returncode == 1
     assert "steps.csv:2" in done.stdout
 
 
-def test_json_is_all_that_stats_prints(p3iv: RunP3iv, tabletop: Path) -> None:
+def test_stats_as_json_print_nothing_else(p3iv: RunP3iv, tabletop: Path) -> None:
     stats = json.loads(p3iv("data", "stats", tabletop, "--json", "--split", "release").stdout)
     assert stats["videos"] == 40
     assert set(stats["windows"]) == {"3", "4", "5", "6"}
@@ -84,7 +86,7 @@ def test_import_lists_every_problem_on_standard_error(p3iv: RunP3iv, tmp_path: P
     assert not (tmp_path / "strict").exists()
 
 
-def test_names_that_look_like_emoji_stay_what_they_are(p3iv: RunP3iv, tmp_path: Path) -> None:
+def test_names_that_look_like_emoji_are_printed_unchanged(p3iv: RunP3iv, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(
         "video,task,step,start_s,end_s\n:100:,tea,boil,3,1\n:100:,tea,pour,3,4\n:100:\n"
     )
@@ -94,18 +96,18 @@ def test_names_that_look_like_emoji_stay_what_they_are(p3iv: RunP3iv, tmp_path: 
     assert ":100:" in p3iv("data", "import", "folder", tmp_path, "out", "--videos", tmp_path).stderr
 
 
-def test_an_interrupted_command_says_so() -> None:
-    code = """
-import sys
-import p3iv.cli.app, p3iv.data.folder
-def interrupt(folder):
-    raise KeyboardInterrupt
-p3iv.data.folder.open_dataset = interrupt
-sys.argv = ["p3iv", "data", "stats", "folder"]
-p3iv.cli.app.main()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def test_an_interrupted_command_says_so(p3iv: RunP3iv, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("p3iv.data.folder.open_dataset", interrupt)
+    done = p3iv("data", "stats", "folder")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_the_package_runs_as_a_module(p3iv_process: RunP3iv) -> None:
+    done = p3iv_process("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"p3iv {__version__}\n", "")
 
 
 def test_leftovers_of_a_killed_run_are_named_and_kept(p3iv: RunP3iv, tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_leftovers_of_a_killed_run_are_named_and_kept(p3iv: RunP3iv, tmp_path: P
     assert simulated.stderr.count("/was holds the folder that it was replacing. Delete it") == 2
 
 
-def test_stats_of_a_dataset_too_small_to_split_still_count(p3iv: RunP3iv, tmp_path: Path) -> None:
+def test_stats_count_a_dataset_that_is_too_small_to_split(p3iv: RunP3iv, tmp_path: Path) -> None:
     rows = "".join(f"v,tea,{step},{at},{at + 1}\n" for at, step in enumerate(("boil", "pour", "stir", "drink")))
     (tmp_path / "steps.csv").write_text(f"video,task,step,start_s,end_s\n{rows}")
     done = p3iv("data", "stats", tmp_path, "--horizons", "3,500")
@@ -136,7 +138,7 @@ def test_stats_of_a_dataset_too_small_to_split_still_count(p3iv: RunP3iv, tmp_pa
     assert "actions to predict: 2 at T=3" in second.stdout
 
 
-def test_one_problem_is_not_problems_and_a_file_of_no_video_is_none(p3iv: RunP3iv, tmp_path: Path) -> None:
+def test_one_problem_is_singular_and_an_unused_file_is_not_a_problem(p3iv: RunP3iv, tmp_path: Path) -> None:
     source = tmp_path / "mine"
     (source / "features").mkdir(parents=True)
     (source / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,4\n")
@@ -153,7 +155,7 @@ def test_one_problem_is_not_problems_and_a_file_of_no_video_is_none(p3iv: RunP3i
     assert "--strict: 1 problem," in p3iv("data", "import", "folder", source, "out3", "--strict").stderr
 
 
-def test_simulation_lists_what_it_left_without_features(p3iv: RunP3iv, tmp_path: Path) -> None:
+def test_simulation_lists_videos_without_features(p3iv: RunP3iv, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,4\nlong,tea,boil,0,1e9\n")
     np.savez(tmp_path / "language.npz", step=np.array(["boil"]), embedding=np.eye(1, 8))
     done = p3iv("data", "simulate", tmp_path)
@@ -163,7 +165,7 @@ def test_simulation_lists_what_it_left_without_features(p3iv: RunP3iv, tmp_path:
 
 
 @pytest.mark.parametrize("options", [["--language", "nope.npz"], ["--language", "table.npz", "--rename", "nope.json"]])
-def test_a_file_that_is_not_there_is_said_in_plain_words(p3iv: RunP3iv, tmp_path: Path, options: list[str]) -> None:
+def test_a_missing_file_is_named(p3iv: RunP3iv, tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,tea,boil,3,4\n")
     np.savez(tmp_path / "table.npz", step=np.array(["boil"]), embedding=np.eye(1, 8))
     done = p3iv("data", "import", "folder", tmp_path, "out", *options)

@@ -1,3 +1,5 @@
+"""`p3iv extract` and `p3iv align`, as a user runs them."""
+
 from __future__ import annotations
 
 import json
@@ -29,7 +31,7 @@ def kitchen(tmp_path: Path) -> Path:
     return folder
 
 
-def test_extract_says_what_it_did_and_what_it_could_not(p3iv: RunP3iv, kitchen: Path) -> None:
+def test_extract_prints_what_it_did_and_what_failed(p3iv: RunP3iv, kitchen: Path) -> None:
     (kitchen / "videos" / "v2.mp4").write_bytes(b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\xff\xff\xff\xffmoov")
     done = p3iv("extract", kitchen, "--jobs", "1")
     assert done.returncode == 0, done.stderr
@@ -49,7 +51,7 @@ def test_extract_says_what_it_did_and_what_it_could_not(p3iv: RunP3iv, kitchen: 
         (["--engine", "ray", "--address", "127.0.0.1:9", "--text-encoder", "keep"], "no Ray cluster answers there"),
     ],
 )
-def test_a_mistake_gets_a_sentence_and_leaves_nothing(
+def test_a_mistake_gets_one_sentence_and_writes_nothing(
     p3iv: RunP3iv, kitchen: Path, arguments: list[str], message: str
 ) -> None:
     done = p3iv("extract", kitchen, *arguments)
@@ -59,34 +61,34 @@ def test_a_mistake_gets_a_sentence_and_leaves_nothing(
     assert {path.name for path in kitchen.iterdir()} == {"videos", "steps.csv"}
 
 
-def test_a_folder_without_videos_is_told_what_to_do(p3iv: RunP3iv, kitchen: Path) -> None:
+def test_the_error_for_a_folder_without_videos_says_where_to_put_them(p3iv: RunP3iv, kitchen: Path) -> None:
     shutil.rmtree(kitchen / "videos")
     done = p3iv("extract", kitchen)
     assert done.returncode == 1
     assert "put the videos there" in done.stderr
 
 
-def heed_interrupts() -> None:
-    """A process that was started in the background may have been told to ignore them, and its children inherit that."""
+def receive_interrupts() -> None:
+    """A background process may ignore interrupts, and its children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_an_interrupted_extraction_says_how_to_go_on(kitchen: Path) -> None:
-    write_clip(kitchen / "videos" / "v0.mp4", [200 * frame for frame in range(1500)])
+def test_an_interrupted_extraction_says_how_to_continue(kitchen: Path) -> None:
+    write_clip(kitchen / "videos" / "v3.mp4", [200 * frame for frame in range(1500)])  # the last one takes long
     command = [sys.executable, "-m", "p3iv", "extract", str(kitchen), "--text-encoder", "keep", "--jobs", "1"]
     with subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no threads yet
-    ) as under_way:
-        deadline = time.monotonic() + 30
-        while not (kitchen / ".extraction").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        time.sleep(1)
-        under_way.send_signal(signal.SIGINT)
-        _, said = under_way.communicate(timeout=30)
-    assert under_way.returncode == 130
-    assert "run the same command again to continue" in said
-    assert "Traceback" not in said
+        preexec_fn=receive_interrupts,  # noqa: PLW1509 - no threads yet
+    ) as extraction:
+        deadline = time.monotonic() + 60
+        while not list(kitchen.glob(".extraction/*.npz")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        extraction.send_signal(signal.SIGINT)
+        _, printed = extraction.communicate(timeout=60)
+    assert extraction.returncode == 130
+    assert "run the same command again to continue" in printed
+    assert "Traceback" not in printed
+    assert list(kitchen.glob(".extraction/*.npz"))
     assert not (kitchen / "features").exists()

@@ -99,7 +99,7 @@ def test_a_release_split_that_cannot_be_used_is_left_out_and_one_asked_for_is_an
     )
     assert open_dataset(tmp_path / "coin").split is None
     (tmp_path / "split.json").write_text(json.dumps({"train": ["a"], "test": ["A"]}))
-    with pytest.raises(SplitError, match="It names A, which the dataset does not have; that has a, b, c"):
+    with pytest.raises(SplitError, match="It names A, but the dataset has a, b, c"):
         import_dataset(replace(ask, split=tmp_path / "split.json", overwrite=True))
 
 

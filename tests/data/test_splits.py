@@ -51,7 +51,7 @@ def test_other_seeds_give_other_splits() -> None:
 
 
 def test_a_leak_is_refused_by_name() -> None:
-    with pytest.raises(SplitError, match=r"1 videos stand both in train and in test \(b\)"):
+    with pytest.raises(SplitError, match=r"1 video both in train and in test \(b\)"):
         check_no_leak(Split(train=("a", "b"), val=("c",), test=("b",)))
 
 

@@ -88,7 +88,7 @@ def test_where_other_seconds_were_not_kept_the_nearest_that_were_stand_for_them(
 def test_too_many_windows_for_nearby_moments_do_without_and_it_is_said(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensors, "MOST_NEARBY_BYTES", 1000)
+    monkeypatch.setattr(tensors, "MAX_NEARBY_BYTES", 1000)
     data = load_planning_data(dataset, RELEASE, nearby_s=2)
     assert data.train.nearby is None
     assert any(note.startswith("nearby moments of") and note.endswith("not used") for note in data.notes)

@@ -13,6 +13,7 @@ from p3iv.config import DataConfig
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.data.windows import cut_windows
+from p3iv.features.store import StoreWriter
 
 STEPS = ("boil", "pour", "stir", "serve")
 
@@ -61,3 +62,25 @@ def test_statistics_and_training_say_what_such_lists_are_good_for(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "Infinity" not in (tmp_path / "run" / "predictions.jsonl").read_text()
     assert p3iv("report", "run").returncode == 0
+
+
+def test_every_planner_is_tested_on_the_same_windows(tmp_path: Path) -> None:
+    """Videos without times give no training windows to a planner that learns from steps, but its tests use them."""
+    lines = ["video,task,step,start_s,end_s"]
+    for number in range(30):
+        times = [f"{second},{second + 2}" if number % 2 else "," for second in (0, 3, 6)]
+        lines += [f"v{number},tea,{step},{time}" for step, time in zip(STEPS, times, strict=False)]
+    (tmp_path / "steps.csv").write_text("\n".join(lines) + "\n")
+    with StoreWriter(tmp_path / "features", width=2, dtype="float32") as writer:
+        for number in range(30):
+            writer.add(f"v{number}", np.full((9, 2), number, np.float32))
+    dataset = open_dataset(tmp_path)
+    plain = load_planning_data(dataset, DataConfig(horizon=3))
+    with_steps = load_planning_data(dataset, DataConfig(horizon=3), with_steps=True)
+    assert with_steps.fingerprint == plain.fingerprint
+    for side in ("val", "test"):
+        assert with_steps.side(side).windows == plain.side(side).windows
+    timed = [window for window in plain.train.windows if int(window.video[1:]) % 2]
+    assert with_steps.train.windows == tuple(timed)
+    assert 0 < len(timed) < len(plain.train)
+    assert any("without times of their steps are left out" in note for note in with_steps.notes)

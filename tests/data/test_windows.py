@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.config import CurationSettings
-from p3iv.data.windows import curate, cut_windows
+from p3iv.data.windows import curate_windows, cut_windows
 from p3iv.errors import ConfigError, SplitError
 from p3iv.types import Action, Split, Step, Video, Vocabulary
 
@@ -67,7 +67,7 @@ def test_protocol_2_draws_every_window_for_some_seed() -> None:
 
 @given(videos_strategy, st.integers(0, 2**40), st.sampled_from([1, 2]))
 def test_no_video_stands_on_two_sides(videos: list[Video], seed: int, protocol: int) -> None:
-    sets = curate(videos, VOCABULARY, CurationSettings(horizon=2, protocol=protocol, split_seed=seed))
+    sets = curate_windows(videos, VOCABULARY, CurationSettings(horizon=2, protocol=protocol, split_seed=seed))
     sides = [{w.video for w in side} for side in (sets.train, sets.val, sets.test)]
     assert not (sides[0] & sides[1]) | (sides[0] & sides[2]) | (sides[1] & sides[2])
 
@@ -75,11 +75,11 @@ def test_no_video_stands_on_two_sides(videos: list[Video], seed: int, protocol: 
 @given(videos_strategy, st.integers(0, 99))
 def test_a_window_split_deals_out_every_window_once_and_says_that_it_leaks(videos: list[Video], seed: int) -> None:
     settings = CurationSettings(horizon=1, split="window", split_seed=seed)
-    sets = curate(videos, VOCABULARY, settings)
+    sets = curate_windows(videos, VOCABULARY, settings)
     assert sorted((*sets.train, *sets.val, *sets.test), key=str) == sorted(
         cut_windows(videos, VOCABULARY, settings), key=str
     )
-    assert "test videos also stand in train" in sets.notes[0]
+    assert "test videos are also in train" in sets.notes[0]
 
 
 FOUR = [video(name, ["boil", "pour", "stir"]) for name in "abcd"]
@@ -88,7 +88,7 @@ FOUR = [video(name, ["boil", "pour", "stir"]) for name in "abcd"]
 def test_a_split_file_is_used_and_what_it_leaves_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "split.json"
     path.write_text(json.dumps({"train": ["a"], "val": ["b"], "test": ["c", "zebra"]}))
-    sets = curate(FOUR, VOCABULARY, CurationSettings(split=str(path)))
+    sets = curate_windows(FOUR, VOCABULARY, CurationSettings(split=str(path)))
     assert [[w.video for w in side] for side in (sets.train, sets.val, sets.test)] == [["a"], ["b"], ["c"]]
     assert any("zebra" in note for note in sets.notes)
     assert any("no side" in note and "d" in note for note in sets.notes)
@@ -96,7 +96,7 @@ def test_a_split_file_is_used_and_what_it_leaves_out_is_said(tmp_path: Path) -> 
 
 def test_the_releases_own_split_is_used_with_a_validation_fifth() -> None:
     release = Split(train=("a", "b", "c"), val=(), test=("d",))
-    sets = curate(FOUR, VOCABULARY, CurationSettings(split="release"), release_split=release)
+    sets = curate_windows(FOUR, VOCABULARY, CurationSettings(split="release"), release_split=release)
     assert {w.video for w in sets.test} == {"d"}
     assert len({w.video for w in sets.val}) == 1
 
@@ -104,7 +104,7 @@ def test_the_releases_own_split_is_used_with_a_validation_fifth() -> None:
 def test_a_leaking_split_is_refused() -> None:
     release = Split(train=("a", "b"), val=("c",), test=("a",))
     with pytest.raises(SplitError, match="both in train and in test"):
-        curate(FOUR, VOCABULARY, CurationSettings(split="release"), release_split=release)
+        curate_windows(FOUR, VOCABULARY, CurationSettings(split="release"), release_split=release)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,6 @@ def test_settings_say_what_is_allowed(settings: dict[str, object], message: str)
 
 def test_a_missing_split_says_what_to_use() -> None:
     with pytest.raises(SplitError, match="--split video"):
-        curate(FOUR, VOCABULARY, CurationSettings(split="release"))
+        curate_windows(FOUR, VOCABULARY, CurationSettings(split="release"))
     with pytest.raises(SplitError, match="nor a file that exists"):
-        curate(FOUR, VOCABULARY, CurationSettings(split="nowhere.json"))
+        curate_windows(FOUR, VOCABULARY, CurationSettings(split="nowhere.json"))

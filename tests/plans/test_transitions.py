@@ -11,7 +11,7 @@ import torch
 from p3iv.config import DataConfig
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
-from p3iv.data.windows import curate
+from p3iv.data.windows import curate_windows
 from p3iv.plans.transitions import SMOOTHING, fit_transitions, paper_transitions, row_transitions
 
 TRAIN = [(0, 1, 2), (0, 1), (0, 2, 1), (3,)]
@@ -64,6 +64,6 @@ def test_transitions_are_counted_in_training_videos_alone(tabletop: Path) -> Non
 
 def test_a_split_by_window_counts_what_training_windows_cover(tabletop: Path) -> None:
     dataset = open_dataset(tabletop)
-    sets = curate(dataset.videos, dataset.vocabulary, DataConfig(split="window"))
+    sets = curate_windows(dataset.videos, dataset.vocabulary, DataConfig(split="window"))
     covered = {(w.video, w.first_step + i) for w in sets.train for i in range(len(w.action_ids) - 1)}
     assert sum(len(s) - 1 for s in sets.train_sequences) == len(covered)

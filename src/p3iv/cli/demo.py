@@ -21,6 +21,9 @@ def demo_command(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Seed of the videos and of the training.")
     ] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Check the installation: 4 videos and 2 epochs, so the plans are poor.")
+    ] = False,
 ) -> None:
     """Run everything once on generated videos.
 
@@ -36,13 +39,13 @@ def demo_command(
             raise typer.Exit(int(code))
 
     data, run = str(folder / "tabletop"), str(folder / "run")
-    p3iv("data", "make", "tabletop", data, "--encoder", "none", "--seed", str(seed), "--overwrite")
-    p3iv("extract", data, "--only-needed", "--jobs", "2", "--overwrite")
+    few_videos, few_epochs = (("--videos", "4", "--jobs", "1"), ("--set", "optim.epochs=2")) if quick else ((), ())
+    p3iv("data", "make", "tabletop", data, "--encoder", "none", "--seed", str(seed), *few_videos, "--overwrite")
+    p3iv("extract", data, "--only-needed", "--jobs", "1" if quick else "2", "--overwrite")
     p3iv("data", "check", data)
     p3iv("data", "stats", data, "--split", "release")
-    p3iv(
-        "train", data, "--out", run, "--split", "release", "--seed", str(seed), "--planner", "p3iv-plus", "--overwrite"
-    )
+    planner = ("--planner", "p3iv-plus", "--split", "release", "--seed", str(seed), *few_epochs)
+    p3iv("train", data, "--out", run, *planner, "--overwrite")
     p3iv("evaluate", run)
     example = _example(folder / "run")
     film = f"{data}/videos/{example['video']}.mp4"

@@ -1,4 +1,4 @@
-"""Stand-in features for a dataset that has none."""
+"""Simulate features for a dataset that has none, from its annotations and step embeddings."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from p3iv.types import LEFT_WITHOUT_FEATURES, Array, ProblemLog, Video, Vocabula
 
 DEFAULT_NOISE: Final = 4.5
 
-STEP_S, GAP_S = 4.0, 1.0  # what a step of an untimed video is given, and what lies before each
+STEP_S, GAP_S = 4.0, 1.0  # duration of a step in a video without times, and of the gap before it
 
 # Lengths of the parts. On CrossTask with its MIL-NCE text embeddings and the default noise, a ridge regression on
-# centred features (means of three seconds, T=3 windows, 70/30 by video) then names the first action from the start in
-# 57 % of the windows (61 % with the goal) and the task from both in 93 %.
+# centred features (means of three seconds, T=3 windows, 70/30 by video) then predicts the first action from the start
+# in 57 % of the windows (61 % with the goal) and the task from both in 93 %.
 _STEP, _TASK, _STYLE, _DRIFT = 0.8, 0.25, 1.0, 0.5
 
 _STYLE_RANK: Final = 48
 
 _DRIFT_ROWS: Final = 8  # seconds that share one drift
 
-_FADE_S: Final = 1.5  # a step fades to 1/e of itself this long before and after it
+_FADE_S: Final = 1.5  # how long before and after a step its weight is 1/e
 
 _TAIL_ROWS: Final = 4  # seconds after the last step
 
-_MOST_ROWS: Final = 24 * 3600
+_MAX_ROWS: Final = 24 * 3600
 
-# Noise is set per direction, not by its length: a probe meets it along the few directions that tell steps apart. The
-# same figure is then as hard in any width (the probe above: 55 to 57 % and 91 to 93 % for 256, 384, 512 and 1,024).
+# The noise is defined per dimension, not by its length, because only the few directions that distinguish steps matter
+# to a probe. So one figure is equally hard in any width (the probe above: 55 to 57 % and 91 to 93 % for 256 to 1,024).
 _REFERENCE_WIDTH: Final = 512
 
 
 @dataclass(frozen=True)
 class _World:
-    """What all videos of one seed share."""
+    """What all simulated videos of one seed have in common."""
 
     seed: int
     noise: float
@@ -68,11 +68,11 @@ def simulate_features(
 ) -> PackedFeatures:
     """Write simulated features of `videos`, float16 and as wide as `embedding` (A, F), in a store at `destination`.
 
-    The rows of a video depend on the seed, the noise, the embedding, its id, task and steps, and on no other video. The
-    steps of a video without times are given 4 seconds each, with a gap of 1 second before each.
+    The rows of a video depend on the seed, the noise, the embedding, its id, task and steps, but not on other videos.
+    In a video without times, each step takes 4 seconds, after a gap of 1 second.
 
     Raises:
-        FeatureError: where the embedding does not fit the vocabulary, or no video can be simulated.
+        FeatureError: the embedding does not match the vocabulary, or no video can be simulated.
     """
     world = _make_world(vocabulary, embedding, seed, noise)
     log = ProblemLog()
@@ -92,7 +92,7 @@ def simulate_features(
 
 
 def step_times(video: Video) -> Array:
-    """When each step starts and ends, (steps, 2) seconds; for a video without times, as the simulation has it."""
+    """Start and end of each step, (steps, 2) seconds; simulated for a video without times."""
     if video.is_timed:
         return np.array([(step.start_s, step.end_s) for step in video.steps], np.float64).reshape(-1, 2)
     starts = GAP_S + (STEP_S + GAP_S) * np.arange(len(video.steps))
@@ -117,14 +117,14 @@ def _rows(world: _World, video: Video, vocabulary: Vocabulary) -> Array:
     """The rows of one video, (N, F) float32."""
     unknown = [step.action for step in video.steps if step.action not in vocabulary.id_of]
     if unknown:
-        raise FeatureError(f"steps that the vocabulary does not hold: {listed(unknown)}")
+        raise FeatureError(f"steps that are not in the vocabulary: {listed(unknown)}")
     times = step_times(video)
     num_rows = _num_rows(times)
     looks = world.looks[[vocabulary.id_of[step.action] for step in video.steps]]  # (steps, F)
     task = _unit(_generator(world.seed, "task", video.task).normal(size=world.width)).astype(np.float32)
     rng = _generator(world.seed, "video", video.id)
     rows = rng.standard_normal((num_rows, world.width), dtype=np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # the store names what does not fit into it
+    with np.errstate(over="ignore", invalid="ignore"):  # the store reports values that do not fit
         rows *= world.noise / math.sqrt(_REFERENCE_WIDTH)
     rows += _shown(times, num_rows) @ looks
     rows += _TASK * task + _wander(world, rng, num_rows)
@@ -135,13 +135,13 @@ def _num_rows(times: Array) -> int:
     if not len(times):
         raise FeatureError("no steps to simulate")
     last_s = float(times.max())
-    if not (np.isfinite(times).all() and 0 <= last_s <= _MOST_ROWS - _TAIL_ROWS):
-        raise FeatureError(f"steps that end at {last_s} s; a video of at most {_MOST_ROWS // 3600} hours is simulated")
+    if not (np.isfinite(times).all() and 0 <= last_s <= _MAX_ROWS - _TAIL_ROWS):
+        raise FeatureError(f"steps that end at {last_s} s; a video of at most {_MAX_ROWS // 3600} hours is simulated")
     return math.ceil(last_s) + _TAIL_ROWS
 
 
 def _shown(times: Array, num_rows: int) -> Array:
-    """How much of each step every second shows, (N, steps) float32; at most 1 in all."""
+    """The weight of each step in every second, (N, steps) float32; at most 1 in sum."""
     seconds = np.arange(num_rows)[:, None] + 0.5
     outside_s = np.maximum(np.maximum(times[:, 0] - seconds, seconds - times[:, 1]), 0.0)
     weight = np.exp(-outside_s / _FADE_S)
@@ -159,7 +159,7 @@ def _wander(world: _World, rng: np.random.Generator, num_rows: int) -> Array:
 
 
 def _generator(seed: int, *about: str) -> np.random.Generator:
-    """A generator of its own for each thing, so that neither order nor company changes it."""
+    """A random generator per purpose, so that results do not depend on the order or number of videos."""
     digest = hashlib.sha256("\0".join((str(seed), *about)).encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
 
@@ -179,7 +179,7 @@ def simulate_dataset(
 ) -> PackedFeatures:
     """Give a dataset stand-in features made from its annotations and step embeddings, and mark it simulated."""
     if not 0 <= noise < math.inf:
-        raise ConfigError(f"--noise {noise}, but it is a number from 0, such as {DEFAULT_NOISE}.")
+        raise ConfigError(f"--noise {noise}, but it must be a finite number of at least 0, such as {DEFAULT_NOISE}.")
     with exclusive_dataset(folder):
         dataset = open_dataset(folder)
         _refuse_to_replace_features(dataset, overwrite=overwrite)
@@ -189,13 +189,13 @@ def simulate_dataset(
 def _simulate(dataset: Dataset, *, seed: int, noise: float, progress: Progress | None) -> PackedFeatures:
     folder = dataset.folder
     if dataset.language is None:
-        raise DatasetError(f"{folder} has no language.npz; import it with --language FILE: simulation starts from it.")
-    with atomic_folder(folder / "features") as beside:
+        raise DatasetError(f"{folder} has no language.npz, which the simulation needs; import it with --language FILE.")
+    with atomic_folder(folder / "features") as temporary:
         packed = simulate_features(
-            dataset.videos, dataset.vocabulary, dataset.language, beside, seed=seed, noise=noise, progress=progress
+            dataset.videos, dataset.vocabulary, dataset.language, temporary, seed=seed, noise=noise, progress=progress
         )
-        # Once the rows are whole, and before they move in: an interruption may call real rows simulated, never the
-        # other way round.
+        # After the rows are complete and before they replace others: an interruption may mark real rows as simulated,
+        # but never simulated rows as real.
         _mark_simulated(dataset, f"stand-in seed {seed} noise {noise:g}", packed)
     return packed
 
@@ -205,7 +205,7 @@ def _refuse_to_replace_features(dataset: Dataset, *, overwrite: bool) -> None:
     if FeatureStore.is_at(dataset.folder / "features") and not dataset.card.simulated and not overwrite:
         raise DatasetError(
             f"{dataset.folder} has {dataset.card.encoder or 'unnamed'} features. "
-            f"Pass --overwrite to put simulated ones in their place."
+            f"Pass --overwrite to replace them by simulated ones."
         )
 
 

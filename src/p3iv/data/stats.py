@@ -1,4 +1,4 @@
-"""What is in a dataset: videos, steps, and the windows of every horizon."""
+"""Statistics of a dataset: videos, steps, and the windows of every horizon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 
 from p3iv.config import CurationSettings
 from p3iv.data.folder import Dataset
-from p3iv.data.windows import TooFewVideosError, choose_split, curate, cut_windows
+from p3iv.data.windows import TooFewVideosError, choose_split, curate_windows, cut_windows
 from p3iv.types import SIDES, Window
 
 HORIZONS = (3, 4, 5, 6)
@@ -19,17 +19,17 @@ HORIZONS = (3, 4, 5, 6)
 class HorizonStats:
     """The windows of one horizon."""
 
-    num_actions: int  # that are predicted: T, or T - 1 under protocol 2
+    num_actions: int  # predicted per window: T, or T - 1 under protocol 2
     windows: int
-    by_side: dict[str, int]  # empty where there are too few videos for a split
-    repeated_action_share: float  # of the windows, those in which some action occurs twice
-    plans_per_pair: float  # unique plans that share first and last action: mean over distinct pairs
+    by_side: dict[str, int]  # empty if there are too few videos for a split
+    repeated_action_share: float  # share of windows in which an action occurs twice
+    plans_per_pair: float  # different plans with the same first and last action: mean over such pairs
     plans_per_window: float  # the same, mean over windows
 
 
 @dataclass(frozen=True)
 class DatasetStats:
-    """What is in a dataset."""
+    """The statistics of a dataset."""
 
     name: str
     label: str
@@ -39,10 +39,10 @@ class DatasetStats:
     actions_seen: int
     steps: int
     steps_per_video: dict[str, float]  # mean, min, max
-    repeated_next_share: float  # of the steps that follow another, those that repeat it
-    untimed: dict[int, int]  # videos whose steps have no times, by the number of their steps: one window each
+    repeated_next_share: float  # share of steps, except first ones, that repeat the step before
+    untimed: dict[int, int]  # number of videos without times, by their number of steps; each gives one window
     split: str
-    videos_by_side: dict[str, int]  # empty where no video belongs to one side alone
+    videos_by_side: dict[str, int]  # empty for a split by window
     features: dict[str, object] | None
     windows: dict[int, int]  # per horizon
     horizons: dict[int, HorizonStats]
@@ -52,7 +52,7 @@ class DatasetStats:
 def describe_dataset(
     dataset: Dataset, settings: CurationSettings, *, horizons: Sequence[int] = HORIZONS
 ) -> DatasetStats:
-    """Count what is there, per horizon and side of the split that the settings ask for."""
+    """Count videos, steps and windows, per horizon and side of the chosen split."""
     steps = [len(video.steps) for video in dataset.videos]
     seen = {step.action for video in dataset.videos for step in video.steps}
     by_horizon: dict[int, HorizonStats] = {}
@@ -98,11 +98,11 @@ def _describe_horizon(dataset: Dataset, settings: CurationSettings) -> tuple[Hor
 
 
 def _count_by_side(dataset: Dataset, settings: CurationSettings) -> tuple[dict[str, int], list[str]]:
-    """The windows of each side; a dataset that is too small to be split still has windows to count."""
+    """The number of windows per side; empty if the dataset is too small to be split."""
     try:
-        sets = curate(dataset.videos, dataset.vocabulary, settings, release_split=dataset.split)
+        sets = curate_windows(dataset.videos, dataset.vocabulary, settings, release_split=dataset.split)
     except TooFewVideosError:
-        return {}, []  # _videos_by_side says it, once for all horizons
+        return {}, []  # _videos_by_side notes it once for all horizons
     return {side: len(sets.side(side)) for side in SIDES}, list(sets.notes)
 
 

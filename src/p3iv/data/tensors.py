@@ -1,10 +1,10 @@
-"""Windows + features -> tensors, once: what an epoch then touches are rows of these."""
+"""Read the observations of all windows into tensors, once per run."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset
-from p3iv.data.windows import Sequences, curate, note_untimed
+from p3iv.data.windows import Sequences, curate_windows, note_untimed
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND, rows_around
-from p3iv.types import SIDES, Side, Window, listed
+from p3iv.types import SIDES, Side, Window, counted, listed
 
-MOST_NEARBY_BYTES = 256 << 20  # above it, there are windows enough without nearby moments
+MAX_NEARBY_BYTES = 256 << 20  # datasets above it have enough windows without nearby moments
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class WindowTensors:
     start: Tensor  # (N, F) float32
     goal: Tensor  # (N, F)
     action_ids: Tensor  # (N, T) int64
-    steps: Tensor | None = None  # (N, T, F): what is seen as each step starts; strong supervision only
-    task_ids: Tensor | None = None  # (N,) int64: the procedure of each window, numbered by name
-    nearby: Tensor | None = None  # (S, 2, N, F): starts and goals some seconds before and after; where asked for
+    steps: Tensor | None = None  # (N, T, F): observations at the starts of the steps; for planners that need them
+    task_ids: Tensor | None = None  # (N,) int64: the task of each window, numbered in the order of names
+    nearby: Tensor | None = None  # (S, 2, N, F): starts and goals some seconds earlier and later, if requested
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -40,7 +40,7 @@ class WindowTensors:
 
 @dataclass(frozen=True)
 class PlanningData:
-    """All that training and evaluation read of a dataset."""
+    """Everything that training and evaluation read from a dataset."""
 
     label: str
     encoder: str | None  # of the features
@@ -53,7 +53,7 @@ class PlanningData:
     val_sequences: Sequences
     train_sequence_videos: tuple[str, ...]  # the video of every training sequence
     notes: tuple[str, ...]
-    fingerprint: str  # of features, language and windows: two data of one fingerprint train the same planner
+    fingerprint: str  # equal fingerprints mean identical features, language and windows
 
     def side(self, name: Side) -> WindowTensors:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
@@ -62,47 +62,41 @@ class PlanningData:
 def load_planning_data(
     dataset: Dataset, config: DataConfig, *, with_steps: bool = False, nearby_s: int = 0
 ) -> PlanningData:
-    """Curate the windows and read their observations; windows that nothing was seen of are left out and counted.
+    """Cut the windows and read their observations; windows without features are left out and noted.
+
+    The windows of a side, and so the fingerprint, do not depend on the planner, with one exception: `with_steps` leaves
+    out training windows whose steps have no times. Every planner is validated and tested on the same windows.
 
     Args:
         dataset: With features.
         config: Which windows.
-        with_steps: Read what is seen as each step of a training window starts.
-        nearby_s: Read the ends of training windows as seen up to so many seconds before and after, too.
+        with_steps: Also read the observation at the start of each step of a training window.
+        nearby_s: Also read the starts and goals of training windows up to this many seconds earlier and later.
     """
     if dataset.features is None:
         raise DatasetError(
             f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
             f"import it with --features FOLDER, or make stand-ins with `p3iv data simulate {dataset.folder}`."
         )
-    if with_steps and not any(video.is_timed for video in dataset.videos):
-        raise DatasetError(
-            f"{dataset.folder} does not say when its steps happen, so nothing is known of what is seen between start "
-            f"and goal, which this planner learns from. Use a dataset with start_s and end_s in steps.csv, or a "
-            f"planner that learns from step lists alone: --planner p3iv."
-        )
-    sets = curate(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
-    reader = _Reader(dataset, config.observation, with_steps=with_steps)
-    usable = {side: [w for w in sets.side(side) if reader.has_seen(w)] for side in SIDES}
-    lost = {w.video for side in SIDES for w in sets.side(side) if not reader.has_seen(w)}
+    sets = curate_windows(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
+    reader = _Reader(dataset, config.observation)
     notes = [*sets.notes, *note_untimed(dataset.videos, config)]
-    if lost:
-        what = "features or times of their steps" if with_steps else "features"
-        notes.append(f"windows of {len(lost)} videos without {what} are left out: {listed(sorted(lost))}")
-    for side in SIDES:
-        if not usable[side]:
-            longest = max(len(video.steps) for video in dataset.videos)
-            raise DatasetError(
-                f"{dataset.folder}: no usable {side} window of horizon {config.horizon}; the longest video has "
-                f"{longest} steps. {' '.join(notes)}"
-            )
-    sides = {side: reader.tensors(usable[side], with_steps=with_steps and side == "train") for side in SIDES}
+    windows = {side: reader.keep_seen(sets.side(side)) for side in SIDES}
+    notes += _note_lost("features", sets.side, windows)
+    fingerprint = _fingerprint(dataset, windows)
+    if with_steps:
+        _require_times(dataset)
+        timed = {**windows, "train": reader.keep_timed(windows["train"])}
+        notes += _note_lost("times of their steps", windows.__getitem__, timed)
+        windows = timed
+    _require_windows(dataset, config, windows, notes)
+    sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in SIDES}
     if nearby_s:
         size = 2 * nearby_s * 8 * sides["train"].start.numel()
-        if size > MOST_NEARBY_BYTES:
-            notes.append(f"nearby moments of {len(usable['train'])} windows would take {size >> 20} MiB: not used")
+        if size > MAX_NEARBY_BYTES:
+            notes.append(f"nearby moments of {len(windows['train'])} windows would take {size >> 20} MiB: not used")
         else:
-            sides["train"] = replace(sides["train"], nearby=reader.nearby(usable["train"], nearby_s))
+            sides["train"] = replace(sides["train"], nearby=reader.nearby(windows["train"], nearby_s))
     return PlanningData(
         label=dataset.card.label,
         encoder=dataset.card.encoder,
@@ -112,13 +106,42 @@ def load_planning_data(
         val_sequences=sets.val_sequences,
         train_sequence_videos=sets.train_sequence_videos,
         notes=tuple(notes),
-        fingerprint=_fingerprint(dataset, usable),
+        fingerprint=fingerprint,
         **sides,
     )
 
 
+def _note_lost(
+    what: str, before: Callable[[Side], Sequence[Window]], after: Mapping[Side, Sequence[Window]]
+) -> Iterator[str]:
+    kept = {window for side in SIDES for window in after[side]}
+    lost = {window.video for side in SIDES for window in before(side) if window not in kept}
+    if lost:
+        yield f"windows of {counted(len(lost), 'video')} without {what} are left out: {listed(sorted(lost))}"
+
+
+def _require_times(dataset: Dataset) -> None:
+    if not any(video.is_timed for video in dataset.videos):
+        raise DatasetError(
+            f"{dataset.folder} has no times of its steps, but this planner learns from what is seen at each step. Use "
+            f"a dataset with start_s and end_s in steps.csv, or a planner that does not need them: --planner p3iv."
+        )
+
+
+def _require_windows(
+    dataset: Dataset, config: DataConfig, windows: Mapping[Side, Sequence[Window]], notes: Sequence[str]
+) -> None:
+    for side in SIDES:
+        if not windows[side]:
+            longest = max(len(video.steps) for video in dataset.videos)
+            raise DatasetError(
+                f"{dataset.folder}: no usable {side} window of horizon {config.horizon}; the longest video has "
+                f"{longest} steps. {' '.join(notes)}"
+            )
+
+
 def observe_moments(dataset: Dataset, moments: Sequence[tuple[str, float]], observation: str) -> Tensor:
-    """What is seen at moments (video, second) of a dataset's own videos: (N, F), or (N, 3F) side by side."""
+    """The observations at moments (video, second) of a dataset's videos: (N, F), or (N, 3F) with "concat"."""
     reader = _Reader(dataset, observation)
     for video, second in moments:
         reader.check_moment(video, second)
@@ -136,7 +159,7 @@ def _fingerprint(dataset: Dataset, windows: Mapping[Side, Sequence[Window]]) -> 
 class _Reader:
     """Reads observations from the packed store."""
 
-    def __init__(self, dataset: Dataset, observation: str, *, with_steps: bool = False) -> None:
+    def __init__(self, dataset: Dataset, observation: str) -> None:
         if dataset.features is None:
             raise DatasetError(f"{dataset.folder} has no features.")
         self._folder = dataset.folder
@@ -146,19 +169,22 @@ class _Reader:
         tasks = {task: number for number, task in enumerate(sorted({video.task for video in dataset.videos}))}
         self._task_of = {video.id: tasks[video.task] for video in dataset.videos}
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
-        self._with_steps = with_steps
 
     def check_moment(self, video: str, second: float) -> None:
-        """Refuse a moment that nothing was seen of."""
+        """Refuse a moment without features."""
         if video not in self._store:
             raise DatasetError(f"{self._folder} has no features of a video {video!r}.")
         length = self._store.num_rows(video) / self._per_second
         if not 0 <= second <= length:
             raise DatasetError(f"{video}@{second:g}, but the features of this video end at {length:g} seconds.")
 
-    def has_seen(self, window: Window) -> bool:
-        is_timed = not self._with_steps or self._start_of[window.video][0] is not None
-        return is_timed and window.start_s is not None and window.goal_s is not None and window.video in self._store
+    def keep_seen(self, windows: Sequence[Window]) -> list[Window]:
+        """The windows whose videos have features."""
+        return [w for w in windows if w.start_s is not None and w.goal_s is not None and w.video in self._store]
+
+    def keep_timed(self, windows: Sequence[Window]) -> list[Window]:
+        """The windows whose steps have times."""
+        return [window for window in windows if self._start_of[window.video][0] is not None]
 
     def tensors(self, windows: Sequence[Window], *, with_steps: bool) -> WindowTensors:
         start, goal = (self.observe(end) for end in _ends(windows))
@@ -179,17 +205,17 @@ class _Reader:
         ]
         return replace(result, steps=self.observe(moments).unflatten(0, (len(windows), horizon)))
 
-    def nearby(self, windows: Sequence[Window], most_s: int) -> Tensor:
-        """Starts and goals of windows, 1 to `most_s` seconds early and late: (S, 2, N, F)."""
+    def nearby(self, windows: Sequence[Window], max_s: int) -> Tensor:
+        """Starts and goals of windows, 1 to `max_s` seconds earlier and later: (S, 2, N, F)."""
         ends = _ends(windows)
-        shifts = [shift for shift in range(-most_s, most_s + 1) if shift]
+        shifts = [shift for shift in range(-max_s, max_s + 1) if shift]
         return torch.stack([torch.stack([self.observe(end, shift) for end in ends]) for shift in shifts])
 
     def observe(self, moments: Sequence[tuple[str, float]], shift_s: int = 0) -> Tensor:
-        """The rows around each moment, or some seconds from it, clipped to the video: (N, F), or (N, 3F) side by side.
+        """The rows around each moment, shifted by some seconds and clipped to the video: (N, F), or (N, 3F).
 
-        Where a store has the rows of the moments alone, a shifted one is shown by those of its rows that there are, and
-        where there are none, by the moment's own.
+        A store of `extract --only-needed` may lack rows of a shifted moment: the nearest of those that it has are used,
+        and without any, the rows of the moment itself.
         """
         width = self._store.width * (len(AROUND) if self._concat else 1)
         observed = np.empty((len(moments), width), dtype=np.float32)
@@ -204,7 +230,7 @@ class _Reader:
         return torch.from_numpy(observed)
 
     def _there(self, video: str, wanted: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As many of the wanted rows as the store has, (3,), the nearest of them for those that it has not."""
+        """The wanted rows, (3,), each replaced by the nearest one that the store has; `known` if it has none."""
         kept = self._store.kept(video)
         if kept is None:
             return wanted
@@ -213,5 +239,5 @@ class _Reader:
 
 
 def _ends(windows: Sequence[Window]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """The moments at which windows show their starts, and their goals."""
+    """The moments of the starts and of the goals of windows."""
     return [(w.video, w.start_s or 0.0) for w in windows], [(w.video, w.goal_s or 0.0) for w in windows]

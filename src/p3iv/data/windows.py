@@ -1,4 +1,4 @@
-"""Videos -> windows: which actions are predicted and which two moments are shown (supplement E)."""
+"""Cut videos into windows, and split videos or windows into train, val and test (supplement E)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ VAL_SHARE = 0.20  # of the training videos
 
 
 class TooFewVideosError(SplitError):
-    """Not enough videos for train, val and test, however they are dealt out."""
+    """There are not enough videos for train, val and test."""
 
 
 def draw_order(keys: Iterable[str], *, seed: int, purpose: str) -> list[str]:
-    """The keys in an order that depends on the seed and the purpose alone."""
+    """Shuffle the keys; the order depends only on the seed and the purpose."""
     return sorted(keys, key=lambda key: draw_number(key, seed=seed, purpose=purpose))
 
 
 def draw_number(key: str, *, seed: int, purpose: str) -> int:
-    """A number of 64 bits for a key, uniform over seeds."""
+    """A 64-bit number for a key, uniform over seeds."""
     digest = hashlib.sha256(f"{seed}\0{purpose}\0{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
@@ -45,47 +45,47 @@ def split_by_video(videos: Sequence[str], *, seed: int, protocol: int = 1) -> Sp
 
 
 def complete_split(split: Split, *, seed: int) -> Split:
-    """Take a fifth of the training videos for validation where the split names none."""
+    """Move a fifth of the training videos to validation if the split has no validation videos."""
     if split.val:
         return split
     if len(split.train) < 2:
         have = counted(len(split.train), "training video")
-        raise TooFewVideosError(f"{have}, but a validation fifth needs at least 2 to take from.")
+        raise TooFewVideosError(f"{have}, but at least 2 are needed: a fifth of them becomes validation videos.")
     order = draw_order(split.train, seed=seed, purpose="val")
     num_val = _share(len(order), VAL_SHARE, leave=1)
     return Split(tuple(sorted(order[num_val:])), tuple(sorted(order[:num_val])), tuple(sorted(split.test)))
 
 
 def check_no_leak(split: Split) -> None:
-    """Refuse a split in which one video stands on two sides."""
+    """Refuse a split in which one video is on two sides."""
     for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
         shared = sorted(set(getattr(split, first)) & set(getattr(split, second)))
         if shared:
             raise SplitError(
-                f"{len(shared)} videos stand both in {first} and in {second} ({listed(shared)}). "
-                f"Every video belongs to one side; take them out of one, or split by video with --split video."
+                f"{counted(len(shared), 'video')} both in {first} and in {second} ({listed(shared)}). "
+                f"A video must be on one side only: remove them from one, or use --split video."
             )
 
 
 def _share(total: int, share: float, *, leave: int) -> int:
-    """At least one and at most what leaves some over."""
+    """A share of the total: at least one, and leaving at least `leave`."""
     return min(max(1, round(total * share)), total - leave)
 
 
 Sequences = tuple[tuple[int, ...], ...]
 
-_Stretch = tuple[str, list[int]]  # a video, and actions that follow one another in it
+_Run = tuple[str, list[int]]  # a video and consecutive actions of it
 
 
 @dataclass(frozen=True)
 class WindowSets:
-    """The windows of each side, and what a reader of any figure on them should know."""
+    """The windows of each side, with notes that belong to every figure on them."""
 
     train: tuple[Window, ...]
     val: tuple[Window, ...]
     test: tuple[Window, ...]
     notes: tuple[str, ...] = ()
-    train_sequences: Sequences = ()  # the actions of whole training videos, also of those too short for a window
+    train_sequences: Sequences = ()  # the actions of whole training videos, including those too short for a window
     val_sequences: Sequences = ()
     train_sequence_videos: tuple[str, ...] = ()  # the video of every training sequence
 
@@ -93,10 +93,10 @@ class WindowSets:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
 
 
-def curate(
+def curate_windows(
     videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings, *, release_split: Split | None = None
 ) -> WindowSets:
-    """Cut the windows and hand them to their sides; no split but the window split shares a video between sides."""
+    """Cut the windows and split them; only the split by window has videos on several sides."""
     windows = cut_windows(videos, vocabulary, settings)
     if settings.split == "window":
         sets = _split_windows(windows, settings.split_seed, TEST_SHARE[settings.protocol])
@@ -121,18 +121,18 @@ def curate(
 
 
 def note_untimed(videos: Sequence[Video], settings: CurationSettings) -> Iterator[str]:
-    """Name the videos without times that are of no use at this horizon."""
+    """Name the videos without times that give no window at this horizon."""
     length = settings.num_actions + (settings.window == "after-start")
     unused = [video.id for video in videos if not video.is_timed and len(video.steps) != length]
     if unused:
         yield (
-            f"{counted(len(unused), 'video')} whose steps have no times cannot be used: such a list is one window, "
-            f"from the first moment to the last, at its own length, which is not {length}: {listed(unused)}"
+            f"{counted(len(unused), 'video')} whose steps have no times cannot be used: without times, all steps of a "
+            f"video form one window, and these do not have {length} steps: {listed(unused)}"
         )
 
 
 def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings) -> list[Window]:
-    """Every window of every video (protocol 1), or one per video drawn with the split seed (protocol 2)."""
+    """Every window of every video (protocol 1), or one random window per video, by the split seed (protocol 2)."""
     cut = [
         _windows_of(video, vocabulary, settings.num_actions, lead=settings.window == "after-start") for video in videos
     ]
@@ -148,7 +148,7 @@ def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: Curat
 def choose_split(
     videos: Sequence[str], settings: CurationSettings, *, release_split: Split | None
 ) -> tuple[Split, tuple[str, ...]]:
-    """The split by video that the settings ask for, checked for leaks, and notes on what it leaves out."""
+    """Choose the split by video, check it for leaks, and note the videos that it leaves out."""
     if settings.split == "video":
         split = split_by_video(videos, seed=settings.split_seed, protocol=settings.protocol)
     elif settings.split == "release":
@@ -165,28 +165,28 @@ def choose_split(
 
 
 def restrict_split(split: Split, videos: Iterable[str]) -> tuple[Split, tuple[str, ...]]:
-    """Keep the split's videos that exist; the notes name those that do not, and the videos on no side."""
+    """Keep the split's videos that exist; the notes name those that do not, and the videos that are on no side."""
     known = set(videos)
     named = {*split.train, *split.val, *split.test}
     kept = Split(*(tuple(v for v in side if v in known) for side in (split.train, split.val, split.test)))
     if not kept.train or not kept.test:
         raise SplitError(_why_unusable(kept, named, known))
     notes = []
-    if strangers := sorted(named - known):
-        notes.append(f"{len(strangers)} videos of the split are not in the dataset: {listed(strangers)}")
+    if unknown := sorted(named - known):
+        notes.append(f"{counted(len(unknown), 'video')} of the split not in the dataset: {listed(unknown)}")
     if unused := sorted(known - named):
-        notes.append(f"{len(unused)} videos stand on no side of the split and are not used: {listed(unused)}")
+        notes.append(f"{counted(len(unused), 'video')} on no side of the split, so not used: {listed(unused)}")
     return kept, tuple(notes)
 
 
 def _why_unusable(kept: Split, named: set[str], known: set[str]) -> str:
-    """What the split leaves; where it names strangers, they beside the dataset's own, for ids that are spelt apart."""
+    """Explain why a split is unusable; unknown ids are listed beside the dataset's to show differences in spelling."""
     what = (
         f"The split leaves {counted(len(kept.train), 'training video')} and {counted(len(kept.test), 'test video')} "
         f"of this dataset's {len(known)}, but each side needs at least one."
     )
-    if strangers := sorted(named - known):
-        what += f" It names {listed(strangers)}, which the dataset does not have; that has {listed(sorted(known))}."
+    if unknown := sorted(named - known):
+        what += f" It names {listed(unknown)}, but the dataset has {listed(sorted(known))}."
     return what
 
 
@@ -198,53 +198,53 @@ def _split_from_file(name: str) -> Split:
 
 
 def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead: bool) -> list[Window]:
-    """Slide over one video; with `lead`, the start is shown at one more action before those that are predicted.
+    """All windows of one video; with `lead`, the start observation is that of the action before the predicted ones.
 
-    Where only the order of the steps is known, the video shows the start and the goal of the whole list and nothing
-    else: it gives one window, at the horizon of its own length.
+    Without times of the steps, only the first and the last moment of the video are known: the video gives one window,
+    if it has as many steps as the horizon.
     """
     ids = [vocabulary.id_of[step.action] for step in video.steps]
-    shown_before = 1 if lead else 0
+    offset = 1 if lead else 0
     if not video.is_timed:
-        whole = Window(video.id, shown_before, tuple(ids[shown_before:]), start_s=0.0, goal_s=math.inf)
+        whole = Window(video.id, offset, tuple(ids[offset:]), start_s=0.0, goal_s=math.inf)
         return [whole] if len(whole.action_ids) == num_actions else []
     return [
         Window(
             video=video.id,
             first_step=first,
             action_ids=tuple(ids[first : first + num_actions]),
-            start_s=video.steps[first - shown_before].start_s,
+            start_s=video.steps[first - offset].start_s,
             goal_s=video.steps[first + num_actions - 1].end_s,
         )
-        for first in range(shown_before, len(ids) - num_actions + 1)
+        for first in range(offset, len(ids) - num_actions + 1)
     ]
 
 
-def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> list[_Stretch]:
+def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> list[_Run]:
     chosen = set(wanted)
     return [(video.id, [vocabulary.id_of[s.action] for s in video.steps]) for video in videos if video.id in chosen]
 
 
-def _covered(windows: Sequence[Window]) -> list[_Stretch]:
-    """The stretches of videos that windows cover: what a split by window may know of a video."""
-    stretches: list[_Stretch] = []
-    video, end = "", 0  # of the last stretch
+def _covered(windows: Sequence[Window]) -> list[_Run]:
+    """The runs of actions that windows cover: with a split by window, training knows only these of a video."""
+    runs: list[_Run] = []
+    video, end = "", 0  # of the last run
     for window in sorted(windows, key=lambda w: (w.video, w.first_step)):
         ids = list(window.action_ids)
         if window.video == video and window.first_step < end:
-            stretches[-1][1].extend(ids[end - window.first_step :])
+            runs[-1][1].extend(ids[end - window.first_step :])
         else:
-            stretches.append((window.video, ids))
+            runs.append((window.video, ids))
         video, end = window.video, window.first_step + len(ids)
-    return stretches
+    return runs
 
 
-def _ids_of(stretches: Sequence[_Stretch]) -> Sequences:
-    return tuple(tuple(ids) for _, ids in stretches)
+def _ids_of(runs: Sequence[_Run]) -> Sequences:
+    return tuple(tuple(ids) for _, ids in runs)
 
 
-def _videos_of(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
-    return tuple(video for video, _ in stretches)
+def _videos_of(runs: Sequence[_Run]) -> tuple[str, ...]:
+    return tuple(video for video, _ in runs)
 
 
 def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window, ...]:
@@ -253,7 +253,7 @@ def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window
 
 
 def _split_windows(windows: Sequence[Window], seed: int, test_share: float) -> WindowSets:
-    """The published CrossTask kind: windows, not videos, are dealt out, so test videos stand in train too."""
+    """Split windows instead of videos, as published for CrossTask: test videos are in train too."""
     by_key = {f"{window.video}\0{window.first_step}": window for window in windows}
     order = [by_key[key] for key in draw_order(by_key, seed=seed, purpose="window split")]
     num_test = round(len(order) * test_share)
@@ -262,7 +262,7 @@ def _split_windows(windows: Sequence[Window], seed: int, test_share: float) -> W
     tested = {window.video for window in test}
     leaked = len(tested & {window.video for window in train})
     note = (
-        f"split by window: {leaked} of {len(tested)} test videos also stand in train. "
+        f"split by window: {leaked} of {len(tested)} test videos are also in train. "
         f"Scores on this split are inflated; it exists to compare with published figures."
     )
     return WindowSets(tuple(train), tuple(val), tuple(test), (note,))
