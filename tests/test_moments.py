@@ -30,7 +30,7 @@ def test_a_video_file_and_its_features_in_the_dataset_give_the_same_plans(
     assert (tmp_path / "plan.svg").read_text().startswith("<svg")
     first, second = (PlanDistribution.from_json(done.stdout) for done in (drawn, looked_up))
     assert first.num_samples == 60
-    assert abs(first.decoded_probability - second.decoded_probability) < 0.01  # the dataset's features are float16
+    assert abs(first.plan_probability - second.plan_probability) < 0.01  # the dataset's features are float16
 
 
 def test_pictures_and_feature_files_are_moments(demo: Path, tmp_path: Path) -> None:

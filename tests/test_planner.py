@@ -1,8 +1,11 @@
-"""The user's door gives the plans that evaluation counted, whatever else is asked for beside them."""
+"""`Planner` and `p3iv plan` give the plans that evaluation counted, and load no more than they need."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +44,7 @@ def test_api_command_and_evaluation_draw_the_same_plans(
     done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], "--samples", "200", "--seed", "4", "--json")
     assert done.returncode == 0, done.stderr
     assert PlanDistribution.from_json(done.stdout) == alone
+    assert planner.plan(*ends, num_samples=200, seed=4) == alone
     for side in ("start", "goal"):
         np.save(tmp_path / f"{side}.npy", getattr(data.test, side)[3].numpy())
     files = ("--start", tmp_path / "start.npy", "--goal", tmp_path / "goal.npy")
@@ -49,8 +53,8 @@ def test_api_command_and_evaluation_draw_the_same_plans(
     evaluate(EvaluationRequest(run, settings=SampleSettings(200, seed=4)))
     line = json.loads((run / "predictions.jsonl").read_text().splitlines()[3])
     assert line["samples"] == [[list(alone.words(p)), n] for p, n in zip(alone.plans, alone.counts, strict=True)]
-    assert line["prediction"] == list(alone.words(alone.decoded))
-    assert line["probability"] == pytest.approx(alone.decoded_probability)
+    assert line["prediction"] == list(alone.words(alone.plan))
+    assert line["probability"] == pytest.approx(alone.plan_probability)
 
 
 def test_the_command_speaks_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -> None:
@@ -59,18 +63,18 @@ def test_the_command_speaks_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -
     ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]
     done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], "--samples", "50", "--mode", "chain", "--top", "1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("plan (")
+    assert re.match(r"plan \(probability \d+ %; \d+\.\d % of 50 samples\):\n", done.stdout)
     assert "  3. " in done.stdout
-    assert "in 50 draws" in done.stdout
+    assert "in 50 samples" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("start", "message"),
     [
         ("nowhere@3", "no features of a video 'nowhere'"),
-        ("kitchen", "is no moment"),
-        ("x@-3", "is no moment"),
-        ("gone.npy", "is no moment"),
+        ("kitchen", "is not a moment"),
+        ("x@-3", "is not a moment"),
+        ("gone.npy", "is not a moment"),
     ],
 )
 def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: str, message: str) -> None:
@@ -91,5 +95,42 @@ def test_observations_of_another_shape_are_refused(run: Path) -> None:
     for start in (np.zeros(width + 1), np.zeros((2, width)), np.full(width, np.nan)):
         with pytest.raises(PlanError, match="start"):
             planner.plan(start, np.zeros(width))
-    with pytest.raises(PlanError, match="one to one"):
+    with pytest.raises(PlanError, match="one of each"):
         planner.plan_many(np.zeros((2, width)), np.zeros((1, width)))
+
+
+LOADED = """
+import sys, p3iv
+assert "torch" not in sys.modules
+from p3iv import Planner
+{use}
+print(*sorted(name for name in sys.modules if name.split(".")[0] == "p3iv"))
+"""
+
+
+def loaded_modules(use: str = "") -> list[str]:
+    """The modules of p3iv that a new process has loaded after `from p3iv import Planner` and some use of it."""
+    code = LOADED.format(use=use)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_importing_the_planner_loads_little() -> None:
+    modules = loaded_modules()
+    assert len(modules) <= 50
+    unwanted = ("p3iv.training", "p3iv.planners.baselines", "p3iv.experiments", "p3iv.encoders", "p3iv.extraction")
+    assert [name for name in modules if name.startswith(unwanted)] == []
+
+
+def test_loading_and_using_a_planner_loads_no_other_planner_and_no_training(run: Path) -> None:
+    width = Planner.from_pretrained(run).trained.header.shape.feature_width
+    modules = loaded_modules(f"Planner.from_pretrained({str(run)!r}).plan([0.5] * {width}, [0.1] * {width})")
+    unwanted = ("p3iv.training", "p3iv.planners.baselines", "p3iv.planners.plus", "p3iv.experiments", "p3iv.encoders")
+    assert "p3iv.planners.p3iv.network" in modules
+    assert [name for name in modules if name.startswith(unwanted)] == []
+
+
+def test_the_package_has_no_other_names() -> None:
+    import p3iv
+
+    with pytest.raises(AttributeError, match="no attribute 'Plannner'"):
+        _ = p3iv.Plannner  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""The user's door: a trained planner, two moments, and the plausible plans between them.
+"""Plan from Python: load a trained planner and ask for the plausible plans between two moments.
 
 planner = Planner.from_pretrained("runs/first")
-distribution = planner.plan(start, goal)        # two observations, arrays of the features that it was trained on
+distribution = planner.plan("kitchen.mp4@12.5", "kitchen.mp4@71")
 for steps, probability in distribution.top(3):
     print(f"{probability:.0%}", " -> ".join(steps))
 """
@@ -13,108 +13,67 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.data.folder import Dataset
-from p3iv.data.tensors import observe_moments
-from p3iv.encoders.base import VideoEncoder
-from p3iv.encoders.registry import build_encoder
 from p3iv.errors import ConfigError, PlanError
-from p3iv.extraction.worker import encode_moment, encode_picture
-from p3iv.features.arrays import read_observation
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.device import choose_device
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import deciding_chain, decode, followed, followed_probability
+from p3iv.plans.decoding import deciding_chain, decode_with, followed, followed_probability
 from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of
 from p3iv.plans.draws import SampleSettings
 from p3iv.types import counted, listed
 
-EXPECTED = "FILE@SECONDS of a video, a picture, a .npy of features, or VIDEO@SECONDS of the dataset"
+if TYPE_CHECKING:
+    from p3iv.data.folder import Dataset
+    from p3iv.encoders.base import VideoEncoder
+
+MOMENT_FORMS = "FILE@SECONDS of a video, a picture, a .npy of features, or VIDEO@SECONDS of the dataset"
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 _MOMENT = re.compile(r"(?P<video>.+)@(?P<second>\d+(\.\d+)?)", re.DOTALL)
 
 
-class MomentReader:
-    """Reads moments as one planner wants them; the encoder is built when a picture or a video first needs it.
+class Planner:
+    """Plans between two moments; with the same seed a pair gets the same plans, alone or among others.
 
-    Args:
-        encoder: of the features that the planner was trained on, as its checkpoint names it.
-        observation: `mean` or `concat`, as the planner was trained.
-        dataset: where VIDEO@SECONDS is looked up; None where there is none.
+    A moment is an observation, an array of the features that the planner was trained on, (F,), or a text:
+    FILE@SECONDS of a video, a picture, a .npy of features, or VIDEO@SECONDS of the dataset.
     """
 
-    def __init__(self, encoder: str | None, observation: str, dataset: Dataset | None) -> None:
-        self._encoder_name, self._observation, self._dataset = encoder, observation, dataset
-        self._encoder: VideoEncoder | None = None
-
-    def read(self, text: str) -> Tensor:
-        """The observation (F,) that a moment shows.
-
-        Raises:
-            P3ivError: saying what was pointed at and what may be.
-        """
-        moment = _MOMENT.fullmatch(text)
-        if moment is not None and Path(moment["video"]).is_file():
-            return self._join(
-                torch.from_numpy(encode_moment(Path(moment["video"]), float(moment["second"]), self.encoder))
-            )
-        if moment is not None and self._dataset is not None:
-            return observe_moments(self._dataset, [(moment["video"], float(moment["second"]))], self._observation)[0]
-        path = Path(text)
-        if not path.is_file():
-            raise PlanError(f"{text!r} is no moment: it is {EXPECTED}.")
-        if path.suffix.lower() == ".npy":
-            return self._join(torch.tensor(read_observation(path), dtype=torch.float32))
-        if path.suffix.lower() in PICTURES:
-            return self._join(torch.from_numpy(encode_picture(path, self.encoder)))
-        raise PlanError(f"{text}: which moment of it? A moment is {EXPECTED}.")
-
-    @property
-    def encoder(self) -> VideoEncoder:
-        """What made the features that the planner was trained on."""
-        if self._encoder is None:
-            try:
-                self._encoder = build_encoder(self._encoder_name or "none")
-            except ConfigError as error:
-                raise PlanError(
-                    f"This planner was trained on {self._encoder_name or 'unnamed'} features, which are not computed "
-                    f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset."
-                ) from error
-        return self._encoder
-
-    def _join(self, rows: Tensor) -> Tensor:
-        """Rows around a moment (N, F) -> (F,) or, side by side, (3F,); a single one stands for all three."""
-        if self._observation == "concat":
-            return (rows.expand(3, -1) if len(rows) == 1 else rows).flatten()
-        return rows.mean(dim=0)
-
-
-def needs_dataset(text: str) -> bool:
-    """Whether a moment is looked up in a dataset: VIDEO@SECONDS, where VIDEO is no file."""
-    moment = _MOMENT.fullmatch(text)
-    return moment is not None and not Path(moment["video"]).is_file()
-
-
-class Planner:
-    """Plans for pairs of observations; the same seed gives a pair the same plans, alone or among others."""
-
-    def __init__(self, trained: TrainedPlanner) -> None:
+    def __init__(self, trained: TrainedPlanner, *, run: Path | None = None, data: Path | None = None) -> None:
         self.trained = trained
+        self._run, self._data = run, data
         self._sampler = lru_cache(maxsize=4)(trained.sampler)
+        self._reader: MomentReader | None = None
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto", ensemble: Sequence[str | Path] = ()) -> Planner:
-        """Load a run folder of `p3iv train`, or a checkpoint file; with others as an ensemble, one average of all."""
+    def from_pretrained(
+        cls,
+        path: str | Path,
+        *,
+        device: str = "auto",
+        ensemble: Sequence[str | Path] = (),
+        data: str | Path | None = None,
+    ) -> Planner:
+        """Load a planner.
+
+        Args:
+            path: a run folder of `p3iv train`, or a checkpoint file.
+            device: auto, cpu, cuda or mps.
+            ensemble: more runs, whose probabilities are averaged with those of the first.
+            data: the dataset folder, if it has moved since training.
+        """
         paths = [Path(one) for one in (path, *ensemble)]
         files = [one if one.is_file() else one / BEST for one in paths]
-        return cls(load_ensemble(files, device=str(choose_device(device))))
+        trained = load_ensemble(files, device=str(choose_device(device)))
+        run = None if paths[0].is_file() else paths[0]
+        return cls(trained, run=run, data=None if data is None else Path(data))
 
     @property
     def horizon(self) -> int:
@@ -128,25 +87,36 @@ class Planner:
     def plan(
         self, start: Any, goal: Any, *, num_samples: int = 1500, seed: int = 0, mode: str = "argmax"
     ) -> PlanDistribution:
-        """The plans between two observations, each an array of (F,)."""
-        start, goal = self._pair("start", start)[None], self._pair("goal", goal)[None]
-        return self.plan_many(start, goal, num_samples=num_samples, seed=seed, mode=mode)[0]
+        """The plans between two moments."""
+        settings = SampleSettings(num_samples, seed)
+        draws = self._sampler(settings).draw(self._observe("start", start)[None], self._observe("goal", goal)[None])
+        transitions = self.trained.transitions
+        plan = decode_with(draws, transitions, followed(draws))
+        probability = followed_probability(draws, plan, deciding_chain(draws, transitions))
+        return distribution_of(
+            count_plans(draws.plans(mode, transitions.row)),
+            0,
+            names=self.names,
+            plan=plan[0],
+            plan_probability=min(1.0, float(probability)),
+        )
 
     def plan_many(
         self, start: Any, goal: Any, *, num_samples: int = 1500, seed: int = 0, mode: str = "argmax"
     ) -> list[PlanDistribution]:
-        """The plans of many pairs, (N, F) twice."""
+        """The plans of many pairs: two lists of moments, or two arrays (N, F)."""
         starts, goals = list(start), list(goal)
         if len(starts) != len(goals):
-            raise PlanError(f"{len(starts)} starts and {len(goals)} goals, but a plan leads from one to one.")
+            raise PlanError(f"{len(starts)} starts and {len(goals)} goals, but every plan needs one of each.")
         return [
-            self._plan_one(*pair, SampleSettings(num_samples, seed), mode) for pair in zip(starts, goals, strict=True)
+            self.plan(one, other, num_samples=num_samples, seed=seed, mode=mode)
+            for one, other in zip(starts, goals, strict=True)
         ]
 
     def best_plans(self, start: Any, goal: Any, number: int = 5) -> list[tuple[tuple[str, ...], float]]:
-        """The most probable plans of the chain that decodes, in words, each with its probability; best first.
+        """The most probable plans, in words, each with its probability; best first.
 
-        Exact where a planner is a chain. Of others the chain is that of their averaged marginals, from 1500 samples.
+        Exact if the planner is a chain. Otherwise the chain is that of its averaged marginals from 1500 samples.
         """
         if number < 1:
             raise PlanError(f"{number} best plans, but ask for at least 1.")
@@ -155,45 +125,117 @@ class Planner:
         return [(tuple(self.names[action] for action in plan), share) for plan, share in found if share > 0]
 
     def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
-        """How probable a plan in words is, drawn or not, under the chain that decodes: see `best_plans`."""
+        """The probability of a plan in words, sampled or not; see `best_plans`."""
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:
             near = get_close_matches(str(unknown[0]), self.names, n=3)
-            hint = f" Near it: {listed([repr(name) for name in near])}." if near else ""
-            raise PlanError(f"{unknown[0]!r} is none of the {len(self.names)} actions of this planner.{hint}")
+            hint = f" Similar: {listed([repr(name) for name in near])}." if near else ""
+            raise PlanError(f"{unknown[0]!r} is not one of the {len(self.names)} actions of this planner.{hint}")
         action_ids = torch.tensor([[self.names.index(step) for step in plan]])
         return float(self._chain(start, goal).log_probability(action_ids, torch.zeros(1, dtype=torch.int64)).exp())
 
     def _chain(self, start: Any, goal: Any) -> Chain:
-        draws = self._sampler(SampleSettings()).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
-        return deciding_chain(draws, self.trained.transitions)
+        pair = self._observe("start", start)[None], self._observe("goal", goal)[None]
+        return deciding_chain(self._sampler(SampleSettings()).draw(*pair), self.trained.transitions)
 
-    def _plan_one(self, start: Any, goal: Any, settings: SampleSettings, mode: str) -> PlanDistribution:
-        draws = self._sampler(settings).draw(self._pair("start", start)[None], self._pair("goal", goal)[None])
-        transitions = self.trained.transitions
-        best = decode(draws, transitions)[followed(draws)]
-        probability = followed_probability(draws, best, deciding_chain(draws, transitions))
-        return distribution_of(
-            count_plans(draws.plans(mode, transitions.row)),
-            0,
-            names=self.names,
-            decoded=best[0],
-            decoded_probability=min(1.0, float(probability)),
-        )
-
-    def _pair(self, which: str, observation: Any) -> Tensor:
-        """An observation as a tensor (F,), checked."""
+    def _observe(self, which: str, moment: Any) -> Tensor:
+        """A moment as an observation (F,), checked."""
+        if isinstance(moment, str | Path):
+            moment = self._read(str(moment))
         width = self.trained.header.shape.feature_width
         try:
-            array = torch.as_tensor(np.asarray(observation, dtype=np.float32))
+            array = torch.as_tensor(np.asarray(moment, dtype=np.float32))
         except (ValueError, TypeError) as error:
-            raise PlanError(f"The {which} is no array of numbers, but an observation is one of ({width},).") from error
+            raise PlanError(
+                f"The {which} is not an array of numbers, but an observation has the shape ({width},)."
+            ) from error
         if array.shape != (width,):
             shape = tuple(array.shape)
             raise PlanError(
                 f"The {which} has the shape {shape}, but this planner was trained on features of ({width},)."
             )
         if not array.isfinite().all():
-            raise PlanError(f"The {which} holds values that are not finite.")
+            raise PlanError(f"The {which} has values that are not finite.")
         return array
+
+    def _read(self, text: str) -> Tensor:
+        header = self.trained.header
+        if self._reader is None:
+            self._reader = MomentReader(header.encoder, header.config.data.observation)
+        if is_of_dataset(text) and self._reader.dataset is None and (self._run or self._data):
+            from p3iv.training.run_folder import dataset_of
+
+            self._reader.dataset = dataset_of(self._run or Path(), self._data)
+        return self._reader.read(text)
+
+
+class MomentReader:
+    """Reads moments in the form that one planner needs; the encoder is built when a picture or video first needs it.
+
+    Args:
+        encoder: the encoder of the features that the planner was trained on, as its checkpoint names it.
+        observation: `mean` or `concat`, as the planner was trained.
+        dataset: where VIDEO@SECONDS is looked up, if there is one.
+    """
+
+    def __init__(self, encoder: str | None, observation: str, dataset: Dataset | None = None) -> None:
+        self._encoder_name, self._observation, self.dataset = encoder, observation, dataset
+        self._encoder: VideoEncoder | None = None
+
+    def read(self, text: str) -> Tensor:
+        """The observation (F,) of a moment.
+
+        Raises:
+            P3ivError: naming the moment and the forms that a moment can have.
+        """
+        moment, path = _MOMENT.fullmatch(text), Path(text)
+        if moment is not None and is_of_dataset(text) and self.dataset is not None:
+            from p3iv.data.tensors import observe_moments
+
+            return observe_moments(self.dataset, [(moment["video"], float(moment["second"]))], self._observation)[0]
+        if moment is not None and not is_of_dataset(text):
+            return self._join(self._encode(Path(moment["video"]), float(moment["second"])))
+        if not path.is_file():
+            raise PlanError(f"{text!r} is not a moment. A moment is {MOMENT_FORMS}.")
+        if path.suffix.lower() == ".npy":
+            from p3iv.features.arrays import read_observation
+
+            return self._join(torch.tensor(read_observation(path), dtype=torch.float32))
+        if path.suffix.lower() in PICTURES:
+            return self._join(self._encode(path))
+        raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
+
+    @property
+    def encoder(self) -> VideoEncoder:
+        """The encoder of the features that the planner was trained on."""
+        if self._encoder is None:
+            from p3iv.encoders.registry import build_encoder
+
+            try:
+                self._encoder = build_encoder(self._encoder_name or "none")
+            except ConfigError as error:
+                raise PlanError(
+                    f"This planner was trained on {self._encoder_name or 'unnamed'} features, which cannot be computed "
+                    f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset."
+                ) from error
+        return self._encoder
+
+    def _encode(self, path: Path, second: float | None = None) -> Tensor:
+        """The rows of a picture, or those around a second of a video: (1 or 3, F)."""
+        from p3iv.extraction.worker import encode_moment, encode_picture
+
+        rows = encode_picture(path, self.encoder) if second is None else encode_moment(path, second, self.encoder)
+        return torch.from_numpy(rows)
+
+    def _join(self, rows: Tensor) -> Tensor:
+        """Rows around a moment (N, F) -> (F,) or, side by side, (3F,); a single row is used three times."""
+        if self._observation == "concat":
+            return (rows.expand(3, -1) if len(rows) == 1 else rows).flatten()
+        return rows.mean(dim=0)
+
+
+def is_of_dataset(text: str) -> bool:
+    """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is not a file."""
+    moment = _MOMENT.fullmatch(text)
+    return moment is not None and not Path(moment["video"]).is_file()

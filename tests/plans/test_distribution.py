@@ -38,7 +38,7 @@ def held() -> tuple[torch.Tensor, PlanDistribution]:
     samples = torch.randint(4, (1, 200, 3), generator=torch.Generator().manual_seed(2))
     names = ("boil water", "öffne <Dose>", "pour", "stir")
     counts = count_plans(samples)
-    return samples[0], distribution_of(counts, 0, names=names, decoded=counts.modes[0], decoded_probability=0.25)
+    return samples[0], distribution_of(counts, 0, names=names, plan=counts.modes[0], plan_probability=0.25)
 
 
 def test_marginals_of_the_samples_equal_their_counts() -> None:
@@ -71,16 +71,17 @@ def test_json_there_and_back() -> None:
         {"plans": [{"steps": ["pour"], "count": True}]},
         {"plans": [{"steps": ["pour"], "count": float("inf")}]},
         {"vocabulary": ["pour", "pour"]},
-        {"decoded": {"steps": ["pour", "stir"], "chain_probability": 0.5}},
-        {"decoded": {"steps": ["pour"], "chain_probability": float("nan")}},
+        {"plan": ["pour", "stir"]},
+        {"plan_probability": float("nan")},
         {"vocabulary": None},
     ],
 )
-def test_what_is_no_distribution_is_refused(change: dict[str, object]) -> None:
+def test_an_invalid_distribution_is_refused(change: dict[str, object]) -> None:
     good = {
         "vocabulary": ["pour", "stir"],
         "plans": [{"steps": ["pour"], "count": 3}],
-        "decoded": {"steps": ["pour"], "chain_probability": 0.5},
+        "plan": ["pour"],
+        "plan_probability": 0.5,
     }
     assert PlanDistribution.from_json(json.dumps(good)).num_samples == 3
     with pytest.raises(PlanError):

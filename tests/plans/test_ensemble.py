@@ -29,7 +29,7 @@ def draws_of(seed: int, number: int = 6) -> Draws:
 
 def as_chain(seed: int) -> Draws:
     chain, part = random_chain(seed), draws_of(seed)
-    return replace(part, chain=chain, best=chain.best_paths()[0])
+    return replace(part, chain=chain, plan=chain.best_paths()[0])
 
 
 def every_plan() -> Tensor:
@@ -54,8 +54,8 @@ def test_emissions_are_the_mean_of_the_softmaxes() -> None:
 def test_chains_are_decoded_and_drawn_as_one() -> None:
     joined = join_draws([as_chain(1), as_chain(2)])
     assert joined.chain is not None
-    assert joined.best is not None
-    assert torch.equal(joined.best, joined.chain.best_paths()[0])
+    assert joined.plan is not None
+    assert torch.equal(joined.plan, joined.chain.best_paths()[0])
     assert torch.equal(joined.argmax, joined.chain.draw(joined.chain_uniforms))
 
 
@@ -70,6 +70,6 @@ def test_of_others_marginals_are_averaged_and_samples_taken_in_turn() -> None:
 
 def test_planners_without_probabilities_are_refused() -> None:
     part = draws_of(1)
-    for other in (replace(part, best=part.argmax[:, 0]), as_chain(1)):
+    for other in (replace(part, plan=part.argmax[:, 0]), as_chain(1)):
         with pytest.raises(ConfigError, match="--ensemble averages probabilities"):
             join_draws([part, other])

@@ -12,59 +12,70 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.choices import Protocol, WindowKind, split_choice
-from p3iv.cli.console import err, out, print_json
+from p3iv.catalogue import LOSS_TERMS
+from p3iv.cli.console import err, out, print_json, print_note
+from p3iv.cli.options import (
+    AsJson,
+    Device,
+    Protocol,
+    Settings,
+    Split,
+    SplitSeed,
+    Threads,
+    Window,
+    resolve_split,
+)
+from p3iv.config import PRESETS, Config, override, parse_settings, preset_config
 from p3iv.errors import ConfigError
 from p3iv.types import counted, listed
 
 if TYPE_CHECKING:
-    from p3iv.config import Config
     from p3iv.training.loop import EpochReport, StepReport
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
-DATA_OPTIONS = ("horizon", "window", "protocol", "split", "split_seed")
 
 
 def train_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
-    planner: Annotated[str, typer.Option("--planner", help="Which planner; any other word lists them all.")] = "p3iv",
+    planner: Annotated[
+        str, typer.Option("--planner", metavar="NAME", help="The planner; an unknown name lists all of them.")
+    ] = "p3iv",
     preset: Annotated[
-        str | None, typer.Option("--preset", help="p3iv (the paper's), p3iv-deterministic, p3iv-plus or tiny.")
+        str | None,
+        typer.Option("--preset", metavar="NAME", help=f"{', '.join(PRESETS)}; without it, the planner's own."),
     ] = None,
-    horizon: Annotated[int, typer.Option("--horizon", help="T, the number of actions to plan.")] = 3,
-    window: Annotated[
-        WindowKind, typer.Option("--window", help="Show the first planned action, or the one before it.")
-    ] = WindowKind.inclusive,
-    protocol: Annotated[Protocol, typer.Option("--protocol", help="1: every window; 2: one per video.")] = Protocol.one,
-    split: Annotated[
-        str, typer.Option("--split", help="video, release (the dataset's own), window, or a split file.")
-    ] = "video",
-    split_seed: Annotated[int, typer.Option("--split-seed", min=0, help="The split depends on it alone.")] = 0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of parameters, noise, order and dropout.")] = 0,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, e.g. optim.epochs=20.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in RUN stopped.")] = False,
+    horizon: Annotated[int, typer.Option("--horizon", metavar="T", help="The number of actions to plan.")] = 3,
+    window: Window = "inclusive",
+    protocol: Protocol = 1,
+    split: Split = "video",
+    split_seed: SplitSeed = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of parameters, noise, order and dropout.")
+    ] = 0,
+    settings: Settings = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in RUN.")] = False,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    device: Device = "auto",
+    threads: Threads = 1,
+    as_json: AsJson = False,
 ) -> None:
-    """Train a planner; `--resume` continues an interrupted run to the same last bit."""
+    """Train a planner; `--resume` continues an interrupted run with the same result to the last bit."""
     import torch  # takes a second to import
 
     from p3iv.data.folder import open_dataset
-    from p3iv.training.loop import (
-        TrainRequest,
-        train,
-    )
+    from p3iv.training.loop import TrainRequest, train
 
     torch.set_num_threads(threads)
-    values = horizon, window.value, int(protocol), split_choice(split), split_seed
-    chosen = dict(zip(DATA_OPTIONS, values, strict=True))
-    config = _configure(planner, preset, seed, chosen, settings or [])
-    speaks = os.environ.get("RANK", "0") == "0"  # of several processes, the first
+    data = {
+        "data.horizon": horizon,
+        "data.window": window,
+        "data.protocol": protocol,
+        "data.split": resolve_split(split),
+        "data.split_seed": split_seed,
+    }
+    config = _configure(planner, preset, {"planner": planner, "seed": seed, **data}, settings or [])
+    is_first = os.environ.get("RANK", "0") == "0"  # of several processes, only the first prints
     line = EpochLine()
     request = TrainRequest(
         dataset=open_dataset(folder),
@@ -74,21 +85,21 @@ def train_command(
         overwrite=overwrite,
         device=device,
     )
-    if speaks:
+    if is_first:
         request = replace(
             request,
             on_step=line.show_step,
             on_epoch=line.show_epoch,
-            on_note=lambda note: err.print(f"note: {note}", markup=False),
+            on_note=print_note,
         )
     try:
         result = train(request)
     except KeyboardInterrupt:
         line.end()
-        err.print(f"interrupted; the same command with --resume goes on from {run}", markup=False)
+        err.print(f"interrupted; the same command with --resume continues {run}", markup=False)
         raise typer.Exit(130) from None
     line.end()
-    if not speaks:
+    if not is_first:
         return
     if as_json:
         print_json(result)
@@ -103,31 +114,24 @@ def train_command(
         )
 
 
-def _configure(planner: str, preset: str | None, seed: int, data: Mapping[str, object], settings: list[str]) -> Config:
-    from p3iv.config import (
-        override,
-        parse_settings,
-        preset_config,
-    )
+def _configure(planner: str, preset: str | None, changes: Mapping[str, object], settings: list[str]) -> Config:
+    """The preset with the command's options and `--set` applied."""
     from p3iv.planners.registry import planner_class
 
     chosen, asked = planner_class(planner), parse_settings(settings)
-    for name, option in (("planner", "--planner"), ("preset", "--preset")):
+    for name in ("planner", "preset"):
         if name in asked:
-            raise ConfigError(
-                f"--set {name}={asked[name]}, but {name} has its own option. Type: {option} {asked[name]}"
-            )
+            raise ConfigError(f"--set {name}={asked[name]}, but {name} has its own option: --{name} {asked[name]}.")
     if unread := [name for name in asked if chosen.ignores(name)]:
         read = listed([f"{name}*" if name.endswith(".") else name for name in chosen.own_settings]) or "none"
         raise ConfigError(f"--set {unread[0]}, but planner {planner} does not read it; of that kind it reads {read}.")
-    changes = {"planner": planner, "seed": seed, **{f"data.{name}": value for name, value in data.items()}}
-    return override(preset_config(preset or chosen.preset), changes | asked)
+    return override(preset_config(preset or chosen.preset), {**changes, **asked})
 
 
 class EpochLine:
-    """One live line on a terminal: scores on validation (success/accuracy, * the best yet), time left, loss terms.
+    """One live line on a terminal: validation scores (success/accuracy, * if the best so far), time left, loss terms.
 
-    Elsewhere a plain line per tenth of the run.
+    Without a terminal, a plain line after every tenth of the run.
     """
 
     def __init__(self) -> None:
@@ -166,22 +170,10 @@ class EpochLine:
 
 
 def _short_terms(terms: Mapping[str, float]) -> str:
-    """Loss terms, the critic's share of right verdicts on real and generated plans, and the diversity ratio."""
-    labels = {
-        "chain": "chain",
-        "ends": "ends",
-        "action": "La",
-        "language": "Ll",
-        "state": "Ls",
-        "adversarial": "adv",
-        "diversity": "reg",
-    }
-    parts = [f"{label} {terms[name]:.2f}" for name, label in labels.items() if name in terms]
-    if "critic_real" in terms:
-        parts.append(f"critic {100 * terms['critic_real']:.0f}/{100 * terms['critic_generated']:.0f}")
-    if "diversity_ratio" in terms:
-        parts.append(f"ratio {terms['diversity_ratio']:.2f}")
-    return " ".join(parts)
+    """The loss terms that have a short label, in the order of the catalogue."""
+    return " ".join(
+        f"{term.short} {term.text(terms[name])}" for name, term in LOSS_TERMS.items() if term.short and name in terms
+    )
 
 
 def _clock(seconds: float) -> str:

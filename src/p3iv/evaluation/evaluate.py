@@ -14,6 +14,7 @@ from typing import IO
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import DEFAULT_DECODER, OWN_DECODER
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
@@ -28,7 +29,7 @@ from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.device import choose_device
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import DEFAULT, OWN, deciding_chain, decode, followed, followed_probability
+from p3iv.plans.decoding import deciding_chain, decode, followed, followed_probability
 from p3iv.plans.distribution import PlanCounts, count_plans
 from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
@@ -249,7 +250,7 @@ def _summarise(
     ids, header, mode = windows.action_ids, trained.header, request.mode
     videos = [window.video for window in windows.windows]
     resamples, decoded = draw_resamples(videos), tally.decoded()
-    decoder = OWN if OWN in decoded else DEFAULT
+    decoder = OWN_DECODER if OWN_DECODER in decoded else DEFAULT_DECODER
     others = {
         "random": _random_plans(ids, len(data.names)),
         "retrieval": nearest_plans(data.train, windows, skip_own_video=request.split == "train"),

@@ -1,6 +1,6 @@
-"""One plan out of many draws: Viterbi with one emission and one transition matrix or another, the mode, the argmax.
+"""One plan out of many samples: Viterbi with one of several emissions and transitions, the mode, or the argmax.
 
-Planners that choose a plan themselves, by beam search or by retrieval, say which: it is decoded as `own`.
+Planners that choose a plan themselves, by their own chain, beam search or retrieval, give it as the decoder `own`.
 """
 
 from __future__ import annotations
@@ -8,22 +8,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import DEFAULT_DECODER, OWN_DECODER
 from p3iv.plans.chain import Chain
 from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import Draws
 from p3iv.plans.transitions import Transitions
 
-# The default of this project, the paper's, and the two of the supplement's ablation that know one matrix only.
+# Emissions and transitions: our default, the paper's, and the two of the supplement's ablation with one matrix only.
 VITERBI = {
-    "viterbi": ("soft", "row"),
+    DEFAULT_DECODER: ("soft", "row"),
     "viterbi_paper": ("frequencies", "paper"),
     "viterbi_paper_uniform_emissions": ("uniform", "paper"),
     "viterbi_paper_uniform_transitions": ("frequencies", "uniform"),
 }
-
-DEFAULT = "viterbi"
-
-OWN = "own"
 
 
 def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", kind: str = "row") -> Chain:
@@ -37,28 +34,43 @@ def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", ki
 
 
 def deciding_chain(draws: Draws, transitions: Transitions) -> Chain:
-    """The chain that says how probable a plan is: the planner's own, or the default of this project."""
+    """The chain that gives plans their probabilities: the planner's own, or that of the default decoder."""
     return chain_of(draws, transitions) if draws.chain is None else draws.chain
 
 
+def decoders_of(draws: Draws) -> tuple[str, ...]:
+    """The names of the decoders that apply to these samples."""
+    own = () if draws.plan is None else (OWN_DECODER,)
+    return (*own, *VITERBI, "mode", "argmax")
+
+
+def decode_with(draws: Draws, transitions: Transitions, decoder: str) -> Tensor:
+    """The plans of one decoder: (N, T)."""
+    if decoder == OWN_DECODER and draws.plan is not None:
+        return draws.plan
+    if decoder == "mode":
+        return count_plans(draws.argmax).modes
+    if decoder == "argmax":
+        return draws.marginals.argmax(dim=-1)
+    return chain_of(draws, transitions, *VITERBI[decoder]).best_paths()[0]
+
+
 def decode(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:
-    """Every decoder's plans, (N, T) each; the one to follow is that of `followed`."""
-    plans = {name: chain_of(draws, transitions, *kinds).best_paths()[0] for name, kinds in VITERBI.items()}
-    own = {} if draws.best is None else {OWN: draws.best}
-    return own | plans | {"mode": count_plans(draws.argmax).modes, "argmax": draws.marginals.argmax(dim=-1)}
+    """The plans of every decoder, (N, T) each."""
+    return {decoder: decode_with(draws, transitions, decoder) for decoder in decoders_of(draws)}
 
 
 def followed(draws: Draws) -> str:
-    """Which decoder's plan is the one to follow."""
-    return DEFAULT if draws.best is None else OWN
+    """The decoder of the recommended plan."""
+    return DEFAULT_DECODER if draws.plan is None else OWN_DECODER
 
 
 def followed_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
-    """The probability of the plans to follow, (N,): under the chain that decoded them, or their share of the draws.
+    """The probability of the recommended plans, (N,): under the chain that decoded them, or their share of the samples.
 
-    A planner that chooses its plan itself, and not by a chain, knows no probabilities, so the share of its samples
-    that are that plan is what it says of it.
+    A planner that chooses its plan without a chain has no probabilities, so the share of its samples that are that
+    plan is used.
     """
-    if draws.best is None or draws.chain is not None:
+    if draws.plan is None or draws.chain is not None:
         return chain.log_probability(plans, torch.arange(len(plans))).exp()
     return (draws.categorical == plans[:, None]).all(dim=2).double().mean(dim=1)

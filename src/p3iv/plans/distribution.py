@@ -1,4 +1,4 @@
-"""Sampled plans as distributions: distinct plans with their counts, for many windows at once or for one to hold."""
+"""Sampled plans as distributions: distinct plans with their counts, for many windows at once or for one user's pair."""
 
 from __future__ import annotations
 
@@ -87,25 +87,25 @@ class PlanDistribution:
     names: tuple[str, ...]  # the vocabulary
     plans: tuple[Plan, ...]  # distinct, most probable first
     counts: tuple[int, ...]  # how often each was drawn
-    decoded: Plan  # the one to follow
-    decoded_probability: float  # under the chain that decoded it
+    plan: Plan  # the recommended plan
+    plan_probability: float  # of the recommended plan, under the planner's chain
 
     def __post_init__(self) -> None:
-        horizons = {len(plan) for plan in (*self.plans, self.decoded)}
+        horizons = {len(plan) for plan in (*self.plans, self.plan)}
         if len(self.plans) != len(self.counts) or not self.plans or len(horizons) != 1:
             raise PlanError("A plan distribution needs as many counts as plans, at least one, all of one length.")
-        if any(not 0 <= action < len(self.names) for plan in (*self.plans, self.decoded) for action in plan):
+        if any(not 0 <= action < len(self.names) for plan in (*self.plans, self.plan) for action in plan):
             raise PlanError(f"A plan names an action outside the vocabulary of {len(self.names)}.")
         if len(set(self.names)) != len(self.names):
             raise PlanError("Two actions of the vocabulary have one name.")
         if any(count < 1 for count in self.counts):
             raise PlanError("A plan was drawn less than once.")
-        if not 0 <= self.decoded_probability <= 1:
-            raise PlanError(f"decoded_probability={self.decoded_probability}, but it must be from 0 to 1.")
+        if not 0 <= self.plan_probability <= 1:
+            raise PlanError(f"plan_probability={self.plan_probability}, but it must be from 0 to 1.")
 
     @property
     def horizon(self) -> int:
-        return len(self.decoded)
+        return len(self.plan)
 
     @cached_property
     def num_samples(self) -> int:
@@ -117,7 +117,7 @@ class PlanDistribution:
 
     @cached_property
     def entropy(self) -> float:
-        """In nats: 0 where every sample is the same plan."""
+        """In nats: 0 if every sample is the same plan."""
         return -sum(p * math.log(p) for p in self.probabilities) + 0.0
 
     @cached_property
@@ -137,40 +137,54 @@ class PlanDistribution:
     def words(self, plan: Plan) -> tuple[str, ...]:
         return tuple(self.names[action] for action in plan)
 
+    def share_of(self, plan: Plan) -> float:
+        """The share of the samples that are this plan; 0 if it was never sampled."""
+        return dict(zip(self.plans, self.probabilities, strict=True)).get(plan, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Steps in words, for JSON; `from_dict` reads it back to an equal distribution."""
+        return {
+            "horizon": self.horizon,
+            "num_samples": self.num_samples,
+            "entropy": self.entropy,
+            "plan": list(self.words(self.plan)),
+            "plan_probability": self.plan_probability,
+            "plans": [
+                {"steps": list(self.words(plan)), "count": count, "probability": probability}
+                for plan, count, probability in zip(self.plans, self.counts, self.probabilities, strict=True)
+            ],
+            "marginals": [self._marginal(row) for row in self.marginals],
+            "vocabulary": list(self.names),
+        }
+
     def to_json(self) -> str:
         """One JSON object; `from_json` reads it back to an equal distribution."""
-        return json.dumps(
-            {
-                "horizon": self.horizon,
-                "num_samples": self.num_samples,
-                "entropy": self.entropy,
-                "decoded": {"steps": self.words(self.decoded), "chain_probability": self.decoded_probability},
-                "plans": [
-                    {"steps": self.words(plan), "count": count, "probability": probability}
-                    for plan, count, probability in zip(self.plans, self.counts, self.probabilities, strict=True)
-                ],
-                "marginals": [self._marginal(row) for row in self.marginals],
-                "vocabulary": self.names,
-            },
-            ensure_ascii=False,
-        )
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> PlanDistribution:
-        """Read what `to_json` wrote; what can be computed from the counts is, and not believed."""
+        """Read the output of `to_json`."""
         try:
             content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise PlanError(f"This is not a plan distribution as `to_json` writes it: {error!r}") from error
+        return cls.from_dict(content)
+
+    @classmethod
+    def from_dict(cls, content: Any) -> PlanDistribution:
+        """Read the output of `to_dict`; what follows from the counts is computed again."""
+        try:
             names = tuple(content["vocabulary"])
             id_of = {name: number for number, name in enumerate(names)}
             return cls(
                 names=names,
                 plans=tuple(tuple(id_of[step] for step in plan["steps"]) for plan in content["plans"]),
                 counts=tuple(_count(plan["count"]) for plan in content["plans"]),
-                decoded=tuple(id_of[step] for step in content["decoded"]["steps"]),
-                decoded_probability=float(content["decoded"]["chain_probability"]),
+                plan=tuple(id_of[step] for step in content["plan"]),
+                plan_probability=float(content["plan_probability"]),
             )
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise PlanError(f"This is not a plan distribution as `to_json` writes it: {error!r}") from error
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise PlanError(f"This is not a plan distribution as `to_dict` makes it: {error!r}") from error
 
     def _marginal(self, row: Tensor) -> dict[str, float]:
         likely = row.argsort(descending=True, stable=True)[: int((row > 0).sum())]
@@ -178,16 +192,16 @@ class PlanDistribution:
 
 
 def distribution_of(
-    counts: PlanCounts, number: int, *, names: tuple[str, ...], decoded: Tensor, decoded_probability: float
+    counts: PlanCounts, number: int, *, names: tuple[str, ...], plan: Tensor, plan_probability: float
 ) -> PlanDistribution:
-    """What a user holds of one window."""
+    """The distribution of one window, in the form that users get."""
     plans, drawn = counts.rows(number)
     return PlanDistribution(
         names=names,
         plans=tuple(map(_as_plan, plans.tolist())),
         counts=tuple(drawn.tolist()),
-        decoded=_as_plan(decoded.tolist()),
-        decoded_probability=decoded_probability,
+        plan=_as_plan(plan.tolist()),
+        plan_probability=plan_probability,
     )
 
 

@@ -1,4 +1,4 @@
-"""Several planners as one: their probabilities are averaged, then plans are drawn and decoded as from a single one."""
+"""Sampled plans of many pairs: how they are drawn, what is kept of them, and how an ensemble joins its samples."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import SAMPLING_MODES
 from p3iv.errors import ConfigError
 from p3iv.plans.chain import Chain
 from p3iv.plans.rescored import RescoredChain
 
-MODES = ("argmax", "categorical", "chain")
+MODES = tuple(SAMPLING_MODES)
 
 BLOCK = 150  # latents at a time: on a CPU their activations fit the cache
 
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """How many plans are drawn, from which seed, and where their differences come from."""
+    """How many plans are drawn, from which seed, and what makes them differ."""
 
     num_samples: int = 1500  # K
     seed: int = 0
@@ -44,24 +45,24 @@ class SampleSettings:
 
 
 def refuse_noise(settings: SampleSettings, planner: str) -> None:
-    """Say that a planner without latents has nothing that input noise or dropout could stand in for."""
+    """Refuse input noise and dropout for a planner without latents, which they would replace."""
     if settings.input_noise or settings.dropout:
         raise ConfigError(
-            f"input noise {settings.input_noise} and dropout {settings.dropout} stand in for latents in a network, "
-            f"and planner={planner} has none: leave both at 0."
+            f"input noise {settings.input_noise} and dropout {settings.dropout} replace the latents of a network, "
+            f"but planner={planner} has none: leave both at 0."
         )
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What was drawn for several pairs."""
+    """The samples of several pairs."""
 
     marginals: Tensor  # (N, T, A) float64: softmax averaged over the K latents
     argmax: Tensor  # (N, K, T): the most likely actions under each latent, the paper's plans
     categorical: Tensor  # (N, K, T): actions drawn from each latent's softmax
-    chain_uniforms: Tensor  # (K, T), or (K, T + 1) of a `RescoredChain`: what exact draws are made of
-    best: Tensor | None = None  # (N, T): the plan to follow, of planners that choose it themselves
-    chain: Chain | None = None  # of planners that are one: all their plans are its draws
+    chain_uniforms: Tensor  # (K, T), or (K, T + 1) for a `RescoredChain`: uniform numbers of exact samples
+    plan: Tensor | None = None  # (N, T): the recommended plan of planners that choose it themselves
+    chain: Chain | None = None  # of planners that are a chain: all their samples are drawn from it
 
     @property
     def frequencies(self) -> Tensor:
@@ -87,9 +88,7 @@ def pick(probabilities: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def blocks_of(draw: object, number: int, width: int, *, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Random rows in whole blocks, (blocks, BLOCK, width): one generator, one block after another, so that fewer rows
-    are a prefix of more.
-    """
+    """Random rows in whole blocks, (blocks, BLOCK, width); fewer rows are a prefix of more."""
     generator = torch.Generator().manual_seed(seed)
     num_blocks = -(-number // BLOCK)
     rows = [draw(BLOCK, width, generator=generator, dtype=dtype) for _ in range(num_blocks)]  # type: ignore[operator]
@@ -110,7 +109,7 @@ class Sampler(Protocol):
 
 
 class EnsembleSampler:
-    """Asks every member and joins their answers."""
+    """Draws from every member and joins the samples."""
 
     def __init__(self, members: Sequence[Sampler]) -> None:
         self.members = members
@@ -127,7 +126,7 @@ def join_draws(parts: Sequence[Draws]) -> Draws:
     exponent only. Of other planners the marginals are averaged, and the samples are taken from each member in turn.
 
     Raises:
-        ConfigError: for planners that choose a plan themselves and have no probabilities to average.
+        ConfigError: for planners that choose a plan themselves without probabilities that could be averaged.
     """
     chains = [part.chain for part in parts if part.chain is not None]
     uniforms = parts[0].chain_uniforms
@@ -135,9 +134,9 @@ def join_draws(parts: Sequence[Draws]) -> Draws:
         joined = join_chains(chains)
         plans = joined.draw(uniforms)
         return Draws(joined.marginals(), plans, plans, uniforms, joined.best_paths()[0], joined)
-    if chains or any(part.best is not None for part in parts):
+    if chains or any(part.plan is not None for part in parts):
         raise ConfigError(
-            "--ensemble averages probabilities: of planners that are all chains, or all decoded by the default "
+            "--ensemble averages probabilities, so its planners must all be chains, or all be decoded by the default "
             "Viterbi. At least one of these chooses its plan in another way."
         )
     marginals = torch.stack([part.marginals for part in parts]).mean(dim=0)
@@ -147,7 +146,7 @@ def join_draws(parts: Sequence[Draws]) -> Draws:
 def join_chains(chains: Sequence[Chain]) -> Chain:
     """One chain whose emissions are the average of the softmaxes of several.
 
-    Where members weigh their likeliest plans again, so does the whole, with the mean of what they add: 0 of the others.
+    If members rescore their likeliest plans, so does the joined chain, with the mean of their terms (0 for the others).
     """
     number = len(chains)
     shares = torch.stack([chain.log_emissions.log_softmax(dim=2) for chain in chains])

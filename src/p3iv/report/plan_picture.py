@@ -19,8 +19,8 @@ def draw_distribution(distribution: PlanDistribution) -> str:
         task="",
         start_s=None,
         goal_s=None,
-        prediction=distribution.words(distribution.decoded),
-        probability=distribution.decoded_probability,
+        prediction=distribution.words(distribution.plan),
+        probability=distribution.plan_probability,
         reference=(),
         samples=tuple(
             (distribution.words(plan), count)

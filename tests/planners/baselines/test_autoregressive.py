@@ -96,5 +96,5 @@ def test_draws_have_the_probabilities_of_their_plans(build: Build, name: str) ->
         for position, action in enumerate(plan):
             marginals[position, action] += probability
     assert torch.allclose(draws.marginals[0], marginals, atol=0.01)
-    assert draws.best is not None
-    assert (draws.argmax == draws.best[:, None]).all() != (name in {"uaaa", "plate"})
+    assert draws.plan is not None
+    assert (draws.argmax == draws.plan[:, None]).all() != (name in {"uaaa", "plate"})

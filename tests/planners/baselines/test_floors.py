@@ -51,7 +51,7 @@ def test_retrieval_is_its_literal_transcription(data: PlanningData) -> None:
     assert [tuple(plan) for plan in found.tolist()] == expected
     assert torch.equal(nearest_plans(data.train, test), found)
     draws = planner.sampler(SampleSettings(7)).draw(test.start, test.goal)
-    assert torch.equal(draws.best, found)
+    assert torch.equal(draws.plan, found)
     assert (draws.argmax == found[:, None]).all()
 
 
@@ -74,7 +74,7 @@ def test_more_neighbours_are_a_distribution_of_plans(data: PlanningData) -> None
         drawn = Counter(tuple(plan) for plan in draws.argmax[number].tolist())
         assert set(drawn) == set(plans)
         assert all(abs(drawn[plan] / 4000 - count / 5) < 0.04 for plan, count in plans.items())
-        assert plans[tuple(draws.best[number].tolist())] == max(plans.values())
+        assert plans[tuple(draws.plan[number].tolist())] == max(plans.values())
         first = {plan[0] for plan in plans}
         for action in first:
             share = sum(count for plan, count in plans.items() if plan[0] == action) / 5
@@ -94,8 +94,8 @@ def test_random_is_its_literal_transcription(data: PlanningData) -> None:
             seed = int.from_bytes(digest[:8], "big") >> 1
             return torch.rand(3, generator=torch.Generator().manual_seed(seed))
 
-        assert draws.best is not None
-        assert draws.best[number].tolist() == [int(float(u) * size) for u in numbers("plan")]
+        assert draws.plan is not None
+        assert draws.plan[number].tolist() == [int(float(u) * size) for u in numbers("plan")]
         shifted = (uniforms + numbers("samples")) % 1.0
         assert draws.argmax[number].tolist() == [[int(float(u) * size) for u in row] for row in shifted]
     assert torch.allclose(draws.marginals, torch.full_like(draws.marginals, 1 / size))

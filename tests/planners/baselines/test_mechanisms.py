@@ -84,8 +84,8 @@ def test_ext_gail_s_context_changes_the_plans(build: Build) -> None:
     for log_variance in (3.0, -100.0):  # a wide context, and one that is clamped to next to nothing
         planner.context_head[-1].bias[planner.context_width :] = log_variance
         draws = planner.sampler(SampleSettings(200)).draw(given.start, given.goal)
-        assert draws.best is not None
-        shares.append(float((draws.argmax[0] == draws.best[0]).all(dim=1).double().mean()))
+        assert draws.plan is not None
+        shares.append(float((draws.argmax[0] == draws.plan[0]).all(dim=1).double().mean()))
         marginals.append(draws.marginals)
     assert shares[0] < 0.5
     assert shares[1] > 0.9

@@ -50,7 +50,7 @@ def test_every_planner_trains_evaluates_and_plans(
     start, goal = data.test.start[:4], data.test.goal[:4]
     together = planner.plan_many(start, goal, num_samples=30)
     assert planner.plan(start[2], goal[2], num_samples=30) == together[2]
-    assert line["prediction"] == list(together[0].words(together[0].decoded))
+    assert line["prediction"] == list(together[0].words(together[0].plan))
 
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv"])
@@ -63,7 +63,7 @@ def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name
     together = many.draw(data.test.start[:5], data.test.goal[:5])
     alone = many.draw(data.test.start[3:4], data.test.goal[3:4])
     fewer = few.draw(data.test.start[3:4], data.test.goal[3:4])
-    for part in ("marginals", "argmax", "categorical", "best"):
+    for part in ("marginals", "argmax", "categorical", "plan"):
         assert torch.equal(getattr(together, part)[3:4], getattr(alone, part))
     for part in ("argmax", "categorical"):
         assert torch.equal(getattr(alone, part)[:, :40], getattr(fewer, part))

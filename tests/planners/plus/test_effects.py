@@ -127,8 +127,8 @@ def test_probabilities_of_plans_in_words_are_those_of_the_rescored_chain(
         assert planner.probability(start, goal, plan) == pytest.approx(probability, rel=1e-6)
     ((first, probability),) = planner.best_plans(start, goal, 1)
     found = planner.plan(start, goal, num_samples=20)
-    assert tuple(data.names[action] for action in found.decoded) == first
-    assert found.decoded_probability == pytest.approx(probability)
+    assert tuple(data.names[action] for action in found.plan) == first
+    assert found.plan_probability == pytest.approx(probability)
 
 
 def test_the_standard_error_is_that_of_sums_over_groups() -> None:

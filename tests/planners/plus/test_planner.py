@@ -93,10 +93,10 @@ def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
 ) -> None:
     plans = Planner.from_pretrained(run).plan(data.test.start[4], data.test.goal[4], num_samples=2000)
     best, logs = chain.best_plans(1)
-    assert plans.decoded == tuple(best[4, 0].tolist())
-    assert plans.decoded_probability == pytest.approx(float(logs[4, 0].exp()), abs=1e-4)
-    share = dict(zip(plans.plans, plans.probabilities, strict=True)).get(plans.decoded, 0.0)
-    assert share == pytest.approx(plans.decoded_probability, abs=0.06)
+    assert plans.plan == tuple(best[4, 0].tolist())
+    assert plans.plan_probability == pytest.approx(float(logs[4, 0].exp()), abs=1e-4)
+    share = dict(zip(plans.plans, plans.probabilities, strict=True)).get(plans.plan, 0.0)
+    assert share == pytest.approx(plans.plan_probability, abs=0.06)
 
 
 def test_the_best_plans_have_the_probabilities_of_the_chain_best_first(
@@ -120,7 +120,7 @@ def test_any_plan_in_words_has_a_probability(run: Path, chain: Chain, data: Plan
     assert planner.probability(*pair, words) == pytest.approx(expected, rel=1e-3)
     with pytest.raises(PlanError, match=r"A plan of 2 steps, but this planner's plans have 3"):
         planner.probability(*pair, words[:2])
-    with pytest.raises(PlanError, match=r"'set out a mag' is none of the 90 actions .* Near it: 'set out a mug'"):
+    with pytest.raises(PlanError, match=r"'set out a mag' is not one of the 90 actions .* Similar: 'set out a mug'"):
         planner.probability(*pair, ["set out a mag", *words[1:]])
 
 
@@ -133,8 +133,8 @@ def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Pa
     assert any("an ensemble" in note for note in both.notes)
     start, goal = data.test.start[0], data.test.goal[0]
     one, two = (Planner.from_pretrained(run, ensemble=others).plan(start, goal) for others in ((), (run, run)))
-    assert one.decoded == two.decoded
-    assert one.decoded_probability == pytest.approx(two.decoded_probability)
+    assert one.plan == two.plan
+    assert one.plan_probability == pytest.approx(two.plan_probability)
 
 
 def test_an_ensemble_over_two_horizons_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
