@@ -89,7 +89,9 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
     [ranking] = block.rankings
     assert (ranking.best, ranking.group) == ("p3iv", "T=3")
     assert ranking.undecided == (("graph", "3.3 [-10.0 to 30.0]"),)
-    assert ranking.text == "T=3 SR: p3iv is best, but cannot be told from graph (difference 3.3 [-10.0 to 30.0])"
+    assert block.ranking_notes == [
+        "T=3: p3iv is best in SR. In SR it cannot be told from graph (difference 3.3 [-10.0 to 30.0])."
+    ]
 
 
 def test_a_failed_seed_leaves_the_others_and_a_reason(memory: World) -> None:

@@ -34,6 +34,7 @@ class Cell:
     spec: CellSpec | None  # None for text
     published: str | None  # as printed; None if the paper has no such cell
     value: CellValue | None  # None if the cell was not asked for, or no dataset is given
+    beside_paper: bool = True  # whether its block shows published figures
 
     @property
     def metric(self) -> Metric | None:
@@ -72,11 +73,14 @@ class Cell:
         return f"{len(value.runs)} of {value.num_planned} seeds" if value and value.is_partial else ""
 
     @property
+    def released(self) -> float:
+        """What released code would print, beside published figures; nan if it computes what we compute."""
+        return self.value.as_released if self.value and self.beside_paper else math.nan
+
+    @property
     def released_text(self) -> str:
-        """What released code would print; empty if it computes what we compute."""
-        if self.metric is None or self.value is None or math.isnan(self.value.as_released):
-            return ""
-        return self.metric.text(self.value.as_released)
+        """The same as text, or empty."""
+        return "" if self.metric is None or math.isnan(self.released) else self.metric.text(self.released)
 
     @property
     def published_text(self) -> str:
@@ -106,14 +110,6 @@ class Ranking:
     best: str
     undecided: tuple[tuple[str, str], ...]  # row, and the best minus this row with its 95 % interval
 
-    @property
-    def text(self) -> str:
-        name = f"{self.group} {self.column.title}".strip()
-        if not self.undecided:
-            return f"{name}: {self.best} is best, and its difference from every other row excludes 0"
-        rows = ", ".join(f"{row} (difference {difference})" for row, difference in self.undecided)
-        return f"{name}: {self.best} is best, but cannot be told from {rows}"
-
 
 @dataclass(frozen=True)
 class Block:
@@ -124,6 +120,20 @@ class Block:
     cells: tuple[tuple[Cell, ...], ...]  # row by row
     orders: tuple[tuple[Column, Order], ...] = ()  # of the columns whose rows can be compared with the paper
     rankings: tuple[Ranking, ...] = ()  # in tables without published figures
+
+    @property
+    def ranking_notes(self) -> list[str]:
+        """The best rows of every group, and the columns in which others cannot be told from them."""
+        notes = []
+        for group, best in dict.fromkeys((ranking.group, ranking.best) for ranking in self.rankings):
+            own = [ranking for ranking in self.rankings if (ranking.group, ranking.best) == (group, best)]
+            note = f"{group}: {best}" if group else best
+            note += f" is best in {_joined([ranking.column.title for ranking in own])}."
+            for ranking in own:
+                rows = [f"{row} (difference {difference})" for row, difference in ranking.undecided]
+                note += f" In {ranking.column.title} it cannot be told from {_joined(rows)}." if rows else ""
+            notes.append(note)
+        return notes
 
     @property
     def title(self) -> str:
@@ -201,6 +211,11 @@ def best_of(cells: Sequence[Cell]) -> Cell | None:
     return None if best is None else filled[values.index(best)]
 
 
+def _joined(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def _paper_name(table: Table, source: Source) -> str | None:
     """The published figures to show beside a dataset: of its own name, or else the table's first."""
     if source.paper_name in table.datasets:
@@ -216,7 +231,8 @@ def _block(table: Table, source: Source, paper_name: str | None, plan_of: PlanOf
             spec = table.cell_spec(row, column)
             plan = plan_of(spec, source) if spec else None
             value = finished.cell_value(spec, plan, source.fingerprint) if spec and plan else None
-            cells.append(Cell(row, column, spec, _published(row, paper_name, place), value))
+            published = _published(row, paper_name, place)
+            cells.append(Cell(row, column, spec, published, value, beside_paper=paper_name is not None))
         rows.append(tuple(cells))
     compare = _Comparison(source, plan_of, finished)
     columns = list(zip(table.columns, zip(*rows, strict=True), strict=True))

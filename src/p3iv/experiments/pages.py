@@ -27,11 +27,14 @@ PAPER_LEGEND = (
 )
 OWN_LEGEND = (
     "Each line begins at 0 and ends at the largest figure of its column; the dot is the value, the bar its interval. "
-    "Bold: the best of a column. The notes below a table say which rows cannot be told from it."
+    "Bold: the best of a column. Another row cannot be told from it if the 95 % interval of their difference, window "
+    "by window, contains 0."
 )
-_STRIP = 92.0
+NO_BREAK = "\N{NO-BREAK SPACE}"
+MAX_COLUMNS = 8  # of a table with wide cells
+_STRIP, _NARROW_STRIP = 92.0, 70.0
 _STYLE = """
-main { max-width: 1180px; }
+main { max-width: 1240px; }
 a { color: inherit; text-underline-offset: 3px; }
 .cells { min-width: 55%; margin-bottom: 6px; }
 .cells th, .cells td { padding: 6px 0 6px 22px; vertical-align: top; }
@@ -51,6 +54,10 @@ a { color: inherit; text-underline-offset: 3px; }
 .cells .released { display: block; color: var(--faint); font-size: 12.5px; }
 .cells .missing { color: var(--reference); font-weight: 600; }
 .cells td.text { font-style: italic; color: var(--reference); }
+.cells.narrow th, .cells.narrow td { padding-left: 13px; }
+.cells.narrow th:first-child { padding-left: 0; min-width: 7em; }
+.cells.narrow .value { font-size: 15px; }
+.cells.narrow .interval { font-size: 11.5px; }
 .tick-published { stroke: var(--reference); stroke-width: 2; }
 h3.data { margin: 26px 0 10px; font-size: 19px; }
 .summary { width: 100%; }
@@ -164,7 +171,7 @@ def _summary(sections: Sequence[Section]) -> Markup:
 def _table_body(filled: FilledTable, finished: FinishedRuns, *, with_heading: bool) -> Markup:
     heading = tag("h2", filled.title, id=filled.table.name) if with_heading else join()
     parts = [_block(filled, block) for block in filled.blocks]
-    notes = [tag("p", filled.table.note, class_="footnote")] if filled.table.note else []
+    notes = [tag("p", _label(filled.table.note), class_="footnote")] if filled.table.note else []
     notes += [tag("p", f"Missing: {problem}", class_="footnote") for problem in filled.problems]
     return tag("section", heading, *parts, *notes, _runs(filled, finished))
 
@@ -178,7 +185,7 @@ def _block(filled: FilledTable, block: Block) -> Markup:
         if not group or groups.index(group) == place
     ]
     heads = [tag("td")] + [
-        tag("th", column.label, _common_arrow([row[place] for row in block.cells]), scope="col")
+        tag("th", column.label, _common_arrow([row[place] for row in block.cells]).replace(" ", NO_BREAK), scope="col")
         for place, column in enumerate(columns)
     ]
     head = tag("thead", *([tag("tr", *spans, class_="groups")] if any(groups) else []), tag("tr", *heads))
@@ -194,18 +201,23 @@ def _block(filled: FilledTable, block: Block) -> Markup:
     ]
     theirs = f" beside {PAPER_DATASETS[block.paper_name]} as published" if block.paper_name else ""
     title = f"{block.source.label}{theirs}" if block.source else f"{theirs[8:]}; no such dataset was given"
-    table = tag("table", head, *bodies, class_="cells")
+    table = tag("table", head, *bodies, class_="cells narrow" if len(columns) > MAX_COLUMNS else "cells")
     return join(tag("h3", title, class_="data"), tag("div", table, class_="scroll"), _notes(block))
 
 
 def _row(row: Sequence[Cell], tops: Sequence[float], bests: Sequence[Cell]) -> Markup:
-    cells = [_cell(cell, top, is_best=any(cell is best for best in bests)) for cell, top in zip(row, tops, strict=True)]
+    width = _NARROW_STRIP if len(row) > MAX_COLUMNS else _STRIP
+    cells = [
+        _cell(cell, _strip(cell, top, width), is_best=any(cell is best for best in bests))
+        for cell, top in zip(row, tops, strict=True)
+    ]
     return tag("tr", tag("th", _label(row[0].row.label), scope="row"), *cells)
 
 
 def _bests(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
-    """The best cell of every column, where one is better than another."""
-    return [best for column in zip(*rows, strict=True) if (best := best_of(column))]
+    """The best cell of every column of scores."""
+    bests = [best_of(column) for column in zip(*rows, strict=True)]
+    return [best for best in bests if best and best.metric and best.metric.group != "cost"]
 
 
 def _label(text: str) -> Markup:
@@ -221,7 +233,7 @@ def _notes(block: Block) -> Markup:
         for column, order in block.orders
     ]
     notes = [f"Pairs of rows, by the interval of their difference: {'; '.join(orders)}."] if orders else []
-    notes += [f"{ranking.text}." for ranking in block.rankings]
+    notes += block.ranking_notes
     return join(*(tag("p", note, class_="footnote") for note in notes))
 
 
@@ -241,7 +253,7 @@ def _common_arrow(column: Sequence[Cell]) -> str:
     return column[0].arrow if column and "metric" in column[0].column.spec else ""
 
 
-def _cell(cell: Cell, top: float, *, is_best: bool) -> Markup:
+def _cell(cell: Cell, line: Markup, *, is_best: bool) -> Markup:
     published, value = cell.published_text, cell.value
     if cell.metric is None:
         return tag("td", published, class_="text")
@@ -254,14 +266,14 @@ def _cell(cell: Cell, top: float, *, is_best: bool) -> Markup:
     return tag(
         "td",
         tag("div", ours, theirs, class_="both"),
-        _strip(cell, top),
+        line,
         tag("span", cell.range_text, class_="interval"),
         tag("span", cell.seeds_text, class_="missing") if cell.seeds_text else join(),
         released,
     )
 
 
-def _strip(cell: Cell, top: float) -> Markup:
+def _strip(cell: Cell, top: float, width: float) -> Markup:
     """A line from 0: our dot and interval, a hollow dot for the released metric, a tick for the published figure."""
     metric, found, theirs = cell.metric, cell.value, published_number(cell.published)
     if metric is None or found is None or found.is_empty or not top:
@@ -273,9 +285,9 @@ def _strip(cell: Cell, top: float) -> Markup:
     return strip(
         Leaf(value, low, high),
         top,
-        width=_STRIP,
+        width=width,
         label=f"ours {cell.text}" + (f", published {cell.published}" if cell.published else ""),
-        hollows=[metric.scale * value for value in (found.as_released,) if not math.isnan(value)],
+        hollows=[metric.scale * value for value in (cell.released,) if not math.isnan(value)],
         ticks=[value for value in (theirs,) if not math.isnan(value)],
     )
 
@@ -284,7 +296,7 @@ def _top(column: Sequence[Cell]) -> float:
     ends = [published_number(cell.published) for cell in column]
     for cell in column:
         if cell.metric and cell.value and not cell.value.is_empty:
-            ends += [cell.metric.scale * end for end in (cell.value.value, cell.value.high, cell.value.as_released)]
+            ends += [cell.metric.scale * end for end in (cell.value.value, cell.value.high, cell.released)]
     return max((end for end in ends if not math.isnan(end)), default=0.0)
 
 

@@ -143,7 +143,7 @@ def block_notes(block: Block) -> list[str]:
         f"are reversed, {order.undecided} undecided"
         for column, order in block.orders
     ]
-    return [*orders, *(ranking.text for ranking in block.rankings)]
+    return [*orders, *block.ranking_notes]
 
 
 def table_latex(filled: FilledTable, provenance: Provenance, finished: FinishedRuns) -> str:
