@@ -42,7 +42,7 @@ def test_help_does_not_import_torch() -> None:
         (["data", "stats", "nowhere"], "nowhere"),
         (["data", "make", "tabletop", "d", "--videos", "1"], "at least 3"),
         (["data", "stats", "nowhere", "--horizons", "x"], "whole numbers separated by commas"),
-        (["data", "make", "tabletop", "."], "the folder you are in"),
+        (["data", "make", "tabletop", "."], "the current folder"),
         (["data", "simulate", "nowhere", "--noise", "inf"], "--noise inf"),
     ],
 )

@@ -11,7 +11,7 @@ from p3iv.errors import DatasetError
 @pytest.mark.parametrize("value", ["true", ".inf", ".nan", "0", "-1", "1001", "1e999", "1" + "0" * 400, "'2'", "null"])
 def test_features_per_second_is_a_number_that_makes_sense(tmp_path: Path, value: str) -> None:
     (tmp_path / "dataset.yaml").write_text(f"name: mine\nfeatures_per_second: {value}\n")
-    with pytest.raises(DatasetError, match=r"features_per_second is .* but must be"):
+    with pytest.raises(DatasetError, match=r"`features_per_second` is .*; expected "):
         read_card(tmp_path)
 
 

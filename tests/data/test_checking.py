@@ -165,7 +165,7 @@ def cut_video(folder: Path) -> None:
         (spoil_steps, "steps.csv"),
         (unknown_step, "dance"),
         (spoil_card, "dataset.yaml"),
-        (huge_rate, "features_per_second is 1000"),
+        (huge_rate, "`features_per_second` is 1000"),
         (swap_features, "replaced"),
         (lose_features, "speaks of state features"),
         (break_link("features"), "index.json is missing"),

@@ -75,20 +75,20 @@ def test_the_folder_one_is_in_is_refused(mine: Path, tmp_path: Path, monkeypatch
     (tmp_path / "here" / "below").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here" / "below")
     for folder in (Path(), Path(".."), tmp_path / "here"):
-        with pytest.raises(DatasetError, match="the folder you are in"):
+        with pytest.raises(DatasetError, match="the current folder"):
             import_dataset(ImportRequest("folder", mine, folder, overwrite=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "mine"]
 
 
 def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(DatasetError, match="leads to itself"):
+    with pytest.raises(DatasetError, match="is a link to itself"):
         refuse_to_overwrite(tmp_path / "loop", overwrite=True)
 
 
 def test_what_a_killed_run_left_is_no_dataset(mine: Path, tmp_path: Path) -> None:
     left = mine.rename(tmp_path / ".mine.ab_4xyz8.part")
-    with pytest.raises(DatasetError, match=r"interrupted run left behind.*delete it"):
+    with pytest.raises(DatasetError, match=r"left by an interrupted command.*delete the folder"):
         open_dataset(left)
     (finding,) = check_dataset(left)
     assert finding.severity == "error"

@@ -1,4 +1,4 @@
-"""Opening a dataset folder."""
+"""The dataset folder: its files, its card, how it is opened, and who may write it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import yaml
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as model
 
 from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
 from p3iv.errors import DatasetError
@@ -20,15 +22,16 @@ from p3iv.features.store import FeatureStore
 from p3iv.files import exclusive, is_leftover, write_text
 from p3iv.readers.folder import read_folder
 from p3iv.types import Action, Split, Video, Vocabulary, listed
+from p3iv.validation import explain
 
 
 def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
-    """Only a dataset folder is replaced, only when asked, and never one that holds a source of what replaces it."""
+    """Replace a folder only with --overwrite, and never one that is not a dataset or has a source in it."""
     destination = _resolved(folder)
     if destination.exists() and not destination.is_dir():
         raise DatasetError(f"{folder} is a file; name a folder.")
     if Path.cwd().is_relative_to(destination):
-        raise DatasetError(f"{folder} is the folder you are in, or above it. Name a folder inside it, such as dataset.")
+        raise DatasetError(f"{folder} is the current folder or a parent of it. Name a folder in it, such as dataset.")
     for source in sources:
         if _resolved(source).is_relative_to(destination):
             raise DatasetError(
@@ -38,7 +41,7 @@ def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path
         return
     if not (destination / "steps.csv").is_file():
         raise DatasetError(
-            f"{folder} is not empty and has no steps.csv, so it is no dataset folder and is never replaced, "
+            f"{folder} is not empty and has no steps.csv, so it is not a dataset folder and is never replaced, "
             f"--overwrite or not. Name another folder, or empty this one yourself."
         )
     if not overwrite:
@@ -46,45 +49,35 @@ def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path
 
 
 def _resolved(path: Path) -> Path:
-    """The path without links, so that two names of one place are seen to be one."""
+    """The path without links, so that two names of one folder compare equal."""
     try:
         return path.resolve()
-    except RuntimeError as error:  # Python below 3.13, on a link that leads to itself
-        raise DatasetError(f"{path} is a link that leads to itself; name another folder.") from error
+    except RuntimeError as error:  # Python below 3.13, on a link to itself
+        raise DatasetError(f"{path} is a link to itself; name another folder.") from error
 
 
 CARD_FILE = "dataset.yaml"
 
-MADE_TABLETOP = "p3iv data make tabletop"  # how the source of a tabletop begins, whatever its name becomes
+MADE_TABLETOP = "p3iv data make tabletop"  # the source of a tabletop begins with it, also after a rename
 
-MOST_FEATURES_PER_SECOND = 1000
-
-ALLOWED: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "source": (str,),
-    "encoder": (str, type(None)),
-    "text_encoder": (str, type(None)),
-    "features_per_second": (int, float),
-    "simulated": (bool,),
-    "feature_fingerprint": (str, type(None)),
-}
+MAX_FEATURES_PER_SECOND = 1000
 
 
-@dataclass(frozen=True)
+@model(frozen=True, config=ConfigDict(strict=True))
 class DatasetCard:
-    """What `dataset.yaml` says."""
+    """The content of `dataset.yaml`."""
 
     name: str
     source: str = "unknown"
-    encoder: str | None = None  # of the features; None where there are none
+    encoder: str | None = None  # of the features; None if there are none
     text_encoder: str | None = None
-    features_per_second: float = 1.0
-    simulated: bool = False  # stand-in features: figures on them speak about code, not about the world
+    features_per_second: float = Field(default=1.0, gt=0, le=MAX_FEATURES_PER_SECOND)
+    simulated: bool = False  # figures on simulated features say nothing about real videos
     feature_fingerprint: str | None = None
 
     @property
     def label(self) -> str:
-        """The name to print beside any figure, with what its numbers are."""
+        """The name to print beside every figure, with the encoder of the features."""
         encoder = f"{self.encoder} features" if self.encoder else "no features"
         is_renamed = self.source.startswith(MADE_TABLETOP) and "tabletop" not in self.name.casefold()
         return f"{self.name} ({'tabletop, ' if is_renamed else ''}{'SIMULATED ' if self.simulated else ''}{encoder})"
@@ -93,24 +86,25 @@ class DatasetCard:
         write_text(folder / CARD_FILE, yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True))
 
 
+_CARD_KEYS = tuple(field.name for field in fields(DatasetCard))
+
+
 def read_card(folder: Path) -> DatasetCard:
-    """Read `dataset.yaml`; a folder without one is named after itself."""
+    """Read `dataset.yaml`; a folder without one gets a card with the folder's name."""
     path = folder / CARD_FILE
     if not os.path.lexists(path):
         return DatasetCard(name=Path(os.path.realpath(folder)).name)
     content = _read_mapping(path)
-    if not isinstance(content.get("name"), str):
-        raise DatasetError(f"{path} must be a mapping with at least `name: TEXT`.")
-    known = {field.name: content[field.name] for field in fields(DatasetCard) if field.name in content}
-    for key, value in known.items():
-        _check_value(path, key, value)
-    return DatasetCard(**known)
+    try:
+        return DatasetCard(**{key: content[key] for key in _CARD_KEYS if key in content})
+    except ValidationError as error:
+        raise DatasetError(f"{path}: {explain(error)}.") from error
 
 
 def unknown_keys(folder: Path) -> list[str]:
-    """The keys of `dataset.yaml` that mean nothing, such as a misspelt one."""
+    """The keys of `dataset.yaml` that nothing reads, such as a misspelt one."""
     path = folder / CARD_FILE
-    return [str(key) for key in _read_mapping(path) if key not in ALLOWED] if os.path.lexists(path) else []
+    return [str(key) for key in _read_mapping(path) if key not in _CARD_KEYS] if os.path.lexists(path) else []
 
 
 def _read_mapping(path: Path) -> dict[Any, Any]:
@@ -122,17 +116,6 @@ def _read_mapping(path: Path) -> dict[Any, Any]:
     if not isinstance(content, dict):
         raise DatasetError(f"{path} must be a mapping with at least `name: TEXT`.")
     return content
-
-
-def _check_value(path: Path, key: str, value: object) -> None:
-    is_bool = isinstance(value, bool) and bool not in ALLOWED[key]  # Python counts True among the integers
-    if is_bool or not isinstance(value, ALLOWED[key]):
-        expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in ALLOWED[key])
-        raise DatasetError(f"{path}: {key} is {value!r}, but must be {expected}.")
-    if key == "features_per_second" and not 0 < value <= MOST_FEATURES_PER_SECOND:  # type: ignore[operator]
-        raise DatasetError(
-            f"{path}: {key} is {str(value)[:20]}, but must be above 0 and at most {MOST_FEATURES_PER_SECOND}."
-        )
 
 
 @contextmanager
@@ -195,7 +178,7 @@ class Dataset:
 
     @cached_property
     def features(self) -> FeatureStore | None:
-        """The packed features, mapped into memory, or None where the folder has none; a broken link is an error."""
+        """The feature store, mapped into memory, or None if the folder has none; a broken link is an error."""
         return FeatureStore.open(self.folder / "features") if os.path.lexists(self.folder / "features") else None
 
     @property
@@ -203,7 +186,7 @@ class Dataset:
         return os.path.lexists(self.folder / TRUTH_FILE)
 
     def read_truth(self) -> Iterator[TrueWindow]:
-        """The lines of `truth.jsonl`; none where there is no such file."""
+        """The lines of `truth.jsonl`; none if there is no such file."""
         if not self.has_truth:
             return
         path, reader = self.folder / TRUTH_FILE, TruthReader(self.videos, self.vocabulary)
@@ -216,22 +199,22 @@ class Dataset:
 
 
 def open_dataset(folder: Path) -> Dataset:
-    """Open a dataset folder; anything in it that cannot be used is an error that says how to see all of it."""
+    """Open a dataset folder; anything in it that cannot be used is an error."""
     refuse_leftover(folder)
     return open_unfinished(folder)
 
 
 def refuse_leftover(folder: Path) -> None:
-    """A killed import or make leaves an unfinished folder under a name of its own, which is no dataset."""
+    """Refuse the unfinished folder of a killed import, which has a temporary name."""
     if is_leftover(folder):
         raise DatasetError(
-            f"{folder} is what an interrupted run left behind, not a dataset. Unless that run is still under way, "
-            f"delete it; then run the same command again."
+            f"{folder} was left by an interrupted command and is not a dataset. If that command is no longer running, "
+            f"delete the folder and run the command again."
         )
 
 
 def open_unfinished(folder: Path) -> Dataset:
-    """Open a folder that is still being written, under whatever name."""
+    """Open a folder that is still being written, which has a temporary name."""
     annotations = read_folder(folder)
     if annotations.problems:
         raise DatasetError(
@@ -254,7 +237,7 @@ def open_unfinished(folder: Path) -> Dataset:
 
 
 def extend_vocabulary(seen: Vocabulary, language: LanguageTable) -> Vocabulary:
-    """The rows of language.npz with their ids and the texts that steps.csv gives, then the steps that have no row."""
+    """The rows of language.npz with their ids and the texts of steps.csv, then the steps without a row."""
     text_of = {action.name: action.text for action in seen.actions}
     ids = language.ids or (None,) * len(language.names)
     rows = [Action(name, text_of.get(name, name), id_) for name, id_ in zip(language.names, ids, strict=True)]

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import HEAD_BYTES, all_finite, as_rows, parse_header
-from p3iv.features.store_index import DTYPES, INDEX_NAME, ROWS_NAME, KeptSeconds, StoreIndex, fingerprint_of, read_index
+from p3iv.features.store_index import (
+    DTYPES,
+    INDEX_NAME,
+    ROWS_NAME,
+    KeptSeconds,
+    RowRange,
+    StoreIndex,
+    fingerprint_of,
+    read_index,
+)
 from p3iv.files import atomic_folder
 from p3iv.types import Array, Problem
 
@@ -52,7 +61,7 @@ class StoreWriter:
         self.width = width
         self.num_rows = 0
         self.fingerprint = ""  # set when the block has ended
-        self._videos: dict[str, tuple[int, int]] = {}
+        self._videos: dict[str, RowRange] = {}
         self._kept: dict[str, KeptSeconds] = {}
         self._hash = hashlib.sha256()
 
@@ -80,7 +89,7 @@ class StoreWriter:
         content = rows.data.cast("B")
         self._file.write(content)
         self._hash.update(content)
-        self._videos[video] = (self.num_rows, len(rows))
+        self._videos[video] = RowRange(self.num_rows, len(rows))
         if kept is not None and len(rows) < kept.num_seconds:
             self._kept[video] = kept
         self.num_rows += len(rows)
@@ -108,7 +117,14 @@ class StoreWriter:
         self._file.flush()
         os.fsync(self._file.fileno())
         self.fingerprint = fingerprint_of(self._hash.digest(), self.width, self.dtype.name, self._videos, self._kept)
-        index = StoreIndex(self.width, self.dtype.name, self.num_rows, self.fingerprint, self._videos, self._kept)
+        index = StoreIndex(
+            width=self.width,
+            dtype=self.dtype.name,  # type: ignore[arg-type]
+            num_rows=self.num_rows,
+            fingerprint=self.fingerprint,
+            videos=self._videos,
+            kept=self._kept,
+        )
         with (self._folder / INDEX_NAME).open("w", encoding="utf-8") as file:
             file.write(index.to_json())
             file.flush()
@@ -169,7 +185,7 @@ class FeatureStore:
     def num_rows(self, video: str) -> int:
         """The number of rows, so seconds, of a video, including those that `--only-needed` left out."""
         kept = self.kept(video)
-        return kept.num_seconds if kept else self._range(video)[1]
+        return kept.num_seconds if kept else self._range(video).num_rows
 
     def rows(self, video: str) -> Array:
         """The rows of a video, (N, F), read-only.
@@ -210,8 +226,8 @@ class FeatureStore:
 
     def packed_rows(self, video: str) -> Array:
         """The rows of a video that exist, without their seconds, read-only."""
-        first, num_rows = self._range(video)
-        return self._rows[first : first + num_rows]
+        rows = self._range(video)
+        return self._rows[rows.first : rows.end]
 
     def verify(self) -> None:
         """Read everything once and check it.
@@ -235,7 +251,7 @@ class FeatureStore:
                 "the store was changed after it was written, so import the features again"
             )
 
-    def _range(self, video: str) -> tuple[int, int]:
+    def _range(self, video: str) -> RowRange:
         if video not in self._index.videos:
             raise FeatureError(f"{self.folder} has no features of video {video}")
         return self._index.videos[video]
