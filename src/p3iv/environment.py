@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from p3iv import __version__
-
 FOR_DEVELOPERS = ("dev", "docs")  # extras that no command of ours needs
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)[^;]*(;.*extra == ['\"](?P<extra>[\w-]+)['\"])?")
@@ -38,7 +36,7 @@ def describe_environment() -> Environment:
     required = requirements()
     packages = {name: _version(name) for names in required.values() for name in names}
     return Environment(
-        p3iv=__version__,
+        p3iv=_version("p3iv") or "not installed",
         python=platform.python_version(),
         platform=platform.platform(),
         processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
