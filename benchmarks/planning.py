@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, cpu_seconds, crosstask_shape, make_parser
 from p3iv.config import ModelConfig, override, preset_config
 from p3iv.evaluation.evaluate import Tally
-from p3iv.evaluation.scores import score_decoded, score_published
 from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
+from p3iv.metrics.plans import plan_values
+from p3iv.metrics.released import score_released
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler
 from p3iv.planners.plus.planner import ChainSampler, P3IVPlus
@@ -165,9 +166,9 @@ def whole_side(num_windows: int, horizon: int = 3) -> dict[str, float]:
         metrics += time.process_time() - drawn
     began = time.process_time()
     resamples = draw_resamples([f"video {number // 6}" for number in range(num_windows)])
-    for plans in tally.decoded().values():
-        score_decoded(plans, actions, resamples)
-        score_published(plans, actions, resamples)
+    for plans in tally.plans().values():
+        bootstrap_means(plan_values(plans, actions), resamples)
+        score_released(plans, actions, resamples)
     for group in (*MODES, "exact", f"marginals {MODES[0]}"):
         bootstrap_means(tally.values(group), resamples)
     metrics += time.process_time() - began

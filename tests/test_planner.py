@@ -53,8 +53,8 @@ def test_api_command_and_evaluation_draw_the_same_plans(
     evaluate(EvaluationRequest(run, settings=SampleSettings(200, seed=4)))
     line = json.loads((run / "predictions.jsonl").read_text().splitlines()[3])
     assert line["samples"] == [[list(alone.words(p)), n] for p, n in zip(alone.plans, alone.counts, strict=True)]
-    assert line["prediction"] == list(alone.words(alone.plan))
-    assert line["probability"] == pytest.approx(alone.plan_probability)
+    assert line["plan"] == list(alone.words(alone.plan))
+    assert line["plan_probability"] == pytest.approx(alone.plan_probability)
 
 
 def test_the_command_speaks_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -> None:

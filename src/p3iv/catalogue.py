@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Direction = Literal["higher", "lower", "neither"]  # which values are better
 Group = Literal["plans", "samples", "chain", "released", "cost", "data"]
@@ -121,12 +121,12 @@ METRICS = _by_name(
         "negative log-likelihood with the chain's own probabilities in place of samples",
     ),
     Metric(
-        "bitwise_iou", "bitwise IoU", "bitwise IoU (P3IV's mIoU)", "%", 1, "higher", "released",
-        "bitwise and / or of action ids; changes when the same actions are numbered in another order",
-    ),
-    Metric(
         "macro_precision", "macro precision", "macro precision (P3IV's mAcc)", "%", 1, "higher", "released",
         "precision of every action over all positions, averaged over actions",
+    ),
+    Metric(
+        "bitwise_iou", "bitwise IoU", "bitwise IoU (P3IV's mIoU)", "%", 1, "higher", "released",
+        "bitwise and / or of action ids; changes when the same actions are numbered in another order",
     ),
     Metric(
         "batch_iou", "batch IoU", "batch IoU (PDPP's MIoU1)", "%", 1, "higher", "released",
@@ -172,8 +172,8 @@ class Decoder:
     ablation_of: str = ""  # the decoder that this one takes something away from
 
 
-OWN_DECODER = "own"
-DEFAULT_DECODER = "viterbi"
+OWN_DECODER: Final = "own"
+DEFAULT_DECODER: Final = "viterbi"
 DECODERS = {
     decoder.name: decoder
     for decoder in (
@@ -201,7 +201,7 @@ class SamplingMode:
     about: str
 
 
-DEFAULT_MODE = "argmax"
+DEFAULT_MODE: Final = "argmax"
 SAMPLING_MODES = {
     mode.name: mode
     for mode in (

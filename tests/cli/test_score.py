@@ -10,9 +10,9 @@ import pytest
 from commands import RunP3iv
 
 LINES = [
-    {"window": "v1:0", "prediction": [3, 5, 9], "reference": [9, 5, 3], "video": "v1"},
-    {"window": "v1:1", "prediction": [104, 105, 103], "reference": [96, 97, 99], "video": "v1"},
-    {"window": "v2:0", "prediction": [1, 1, 9], "reference": [1, 1, 2], "video": "v2"},
+    {"window": "v1:0", "plan": [3, 5, 9], "reference": [9, 5, 3], "video": "v1"},
+    {"window": "v1:1", "plan": [104, 105, 103], "reference": [96, 97, 99], "video": "v1"},
+    {"window": "v2:0", "plan": [1, 1, 9], "reference": [1, 1, 2], "video": "v2"},
 ]
 SAMPLES = [[[[9, 5, 3], 1], [[3, 5, 9], 2]], [[[96, 97, 99], 5]], [[[1, 1, 2], 1]]]
 
@@ -31,7 +31,7 @@ def test_scores_as_json(p3iv: RunP3iv, file: Path) -> None:
     assert set(scores["plans"]["success_rate"]) == {"value", "low", "high"}
     values = {
         name: interval["value"]
-        for group in ("plans", "distribution", "published")
+        for group in ("plans", "distribution", "released")
         for name, interval in scores[group].items()
     }
     assert values["success_rate"] == 0
@@ -48,20 +48,20 @@ def test_scores_as_json(p3iv: RunP3iv, file: Path) -> None:
 
 def test_scores_as_tables(p3iv: RunP3iv, file: Path) -> None:
     shown = p3iv("score", file, "--actions", "106").stdout
-    assert shown.startswith("3 windows of 2 videos, 106 actions; in per cent unless said\n")
+    assert shown.startswith("3 windows of 2 videos, 106 actions\n")
     assert [line.split("  ")[0] for line in shown.splitlines() if "95 % interval" in line] == [
         "plans",
         "distribution of the samples",
-        "as published",
+        "as released code computes it",
     ]
     assert "not comparable between vocabularies" in shown
-    (iou,) = (line.split() for line in shown.splitlines() if line.startswith("mean IoU (sets)"))
-    assert iou[3:] == ["44.44", "33.33", "to", "50.00"]
+    (iou,) = (line.split() for line in shown.splitlines() if line.startswith("mean IoU, %"))
+    assert iou[3:] == ["44.4", "33.3", "to", "50.0"]
 
 
 def test_names_and_references_from_files_of_their_own(p3iv: RunP3iv, tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("boil\npour water\nstir\n")
-    (tmp_path / "p.csv").write_text('window,prediction\na,"[""boil"", ""pour water""]"\nb,boil stir\n')
+    (tmp_path / "p.csv").write_text('window,plan\na,"[""boil"", ""pour water""]"\nb,boil stir\n')
     (tmp_path / "r.csv").write_text('window,reference\nb,0 2\na,"[0, 2]"\n')
     done = p3iv("score", "p.csv", "--actions", "names.txt", "--references", "r.csv", "--json")
     scores = json.loads(done.stdout)
@@ -73,7 +73,7 @@ def test_names_and_references_from_files_of_their_own(p3iv: RunP3iv, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predictions.jsonl", "--actions", "105"], "predictions.jsonl:2: `prediction`: 105 is not an action"),
+        (["predictions.jsonl", "--actions", "105"], "predictions.jsonl:2: `plan`: 105 is not an action"),
         (["predictions.jsonl", "--actions", "0"], "--actions 0: expected a number from 1 to"),
     ],
 )
@@ -88,4 +88,4 @@ def test_a_mistake_gets_one_sentence(p3iv: RunP3iv, file: Path, arguments: list[
 def test_help_shows_a_line_and_a_command(p3iv: RunP3iv) -> None:
     shown = " ".join(p3iv("score", "--help").stdout.split())
     assert "Example: p3iv score predictions.jsonl --actions 105" in shown
-    assert '{"window": "v1:0", "prediction": [3, 5]' in shown
+    assert '{"window": "v1:0", "plan": [3, 5]' in shown

@@ -1,4 +1,4 @@
-"""Evaluation: its numbers are those of `p3iv score`, of the world's truth and of a literal loop."""
+"""Evaluation: its numbers equal those of `p3iv score`, of the known truth and of a plain loop."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
+from p3iv.evaluation.actions import read_actions
 from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
-from p3iv.evaluation.predictions import read_actions, read_predictions
+from p3iv.evaluation.predictions import read_predictions
 from p3iv.evaluation.scores import score
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.baselines.retrieval import nearest_plans
@@ -26,22 +27,22 @@ from p3iv.planners.checkpoint import BEST, load_planner
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
-from p3iv.training.loop import TrainRequest, train
 
 SETTINGS = SampleSettings(num_samples=60)
 
 
 @pytest.fixture(scope="module")
-def run(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    config = override(preset_config("tiny"), {"optim.epochs": 12, "data.split": "release"})
-    train(TrainRequest(open_dataset(tabletop), folder, config))
-    return folder
+def run(p3iv_run: Path) -> Path:
+    return p3iv_run
+
+
+@pytest.fixture
+def run_copy(run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "copy"))
 
 
 @pytest.fixture(scope="module")
 def found(run: Path) -> dict[str, Any]:
-    evaluate(EvaluationRequest(run, settings=SETTINGS))
     content: dict[str, Any] = json.loads((run / "evaluation.json").read_text())
     return content
 
@@ -56,7 +57,7 @@ def test_score_reads_the_predictions_back_to_the_same_numbers(run: Path, found: 
     assert again["plans"] == found["decoders"]["viterbi"]
     distribution = {name: leaf for name, leaf in found["distribution"].items() if not name.startswith("exact")}
     assert again["distribution"] == distribution
-    assert again["published"] == found["published"]["viterbi"] | found["published"]["samples"]
+    assert again["released"] == found["released"]["viterbi"] | found["released"]["samples"]
     assert (again["num_windows"], again["num_videos"]) == (found["num_windows"], found["num_videos"])
 
 
@@ -84,7 +85,7 @@ def test_decoders_score_as_their_plans_do(run: Path, found: dict[str, Any], tabl
     for part in torch.arange(len(windows)).split(17):  # another chunking than evaluate's
         draws = trained.planner.sampler(SETTINGS).draw(windows.start[part], windows.goal[part])
         tally.add(draws, trained.transitions)
-    for name, plans in tally.decoded().items():
+    for name, plans in tally.plans().items():
         scores = score_plans(plans, windows.action_ids)
         expected = {metric: getattr(scores, metric) for metric in ("success_rate", "mean_accuracy", "mean_iou")}
         assert values(found["decoders"][name]) == pytest.approx(expected)
@@ -107,42 +108,38 @@ def test_the_truth_is_the_worlds_own(found: dict[str, Any], tabletop: Path) -> N
 
 def test_tables_by_task_and_position_add_up(found: dict[str, Any]) -> None:
     assert sum(row["num_windows"] for row in found["tasks"]) == found["num_windows"]
-    total = sum(row["num_windows"] * row["mean_accuracy"]["value"] for row in found["tasks"])
+    total = sum(row["num_windows"] * row["scores"]["mean_accuracy"]["value"] for row in found["tasks"])
     mean = found["decoders"]["viterbi"]["mean_accuracy"]["value"]
     assert total / found["num_windows"] == pytest.approx(mean)
     assert sum(row["accuracy"]["value"] for row in found["positions"]) / 3 == pytest.approx(mean)
 
 
-def test_evaluating_again_gives_the_same_files(run: Path, found: dict[str, Any], tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    evaluate(EvaluationRequest(tmp_path / "run", settings=SETTINGS))
-    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == found
-    assert (tmp_path / "run" / "predictions.jsonl").read_bytes() == (run / "predictions.jsonl").read_bytes()
+def test_evaluating_again_gives_the_same_files(run: Path, found: dict[str, Any], run_copy: Path) -> None:
+    evaluate(EvaluationRequest(run_copy, settings=SETTINGS))
+    assert json.loads((run_copy / "evaluation.json").read_text()) == found
+    assert (run_copy / "predictions.jsonl").read_bytes() == (run / "predictions.jsonl").read_bytes()
 
 
-def test_another_side_has_files_of_its_own(run: Path, found: dict[str, Any], tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    evaluate(EvaluationRequest(tmp_path / "run", split="val", settings=SampleSettings(20)))
-    assert json.loads((tmp_path / "run" / "evaluation_val.json").read_text())["split"] == "val"
-    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == found
+def test_another_side_has_files_of_its_own(found: dict[str, Any], run_copy: Path) -> None:
+    evaluate(EvaluationRequest(run_copy, side="val", settings=SampleSettings(20)))
+    assert json.loads((run_copy / "evaluation_val.json").read_text())["side"] == "val"
+    assert json.loads((run_copy / "evaluation.json").read_text()) == found
 
 
-def test_a_dataset_that_moved_is_named_or_asked_for(run: Path, tabletop: Path, tmp_path: Path) -> None:
-    moved = tmp_path / "moved"
-    shutil.copytree(run, moved)
-    environment = json.loads((moved / "environment.json").read_text())
-    (moved / "environment.json").write_text(json.dumps(environment | {"dataset": str(tmp_path / "gone")}))
+def test_a_dataset_that_moved_is_asked_for(run_copy: Path, tabletop: Path, tmp_path: Path) -> None:
+    environment = json.loads((run_copy / "environment.json").read_text())
+    (run_copy / "environment.json").write_text(json.dumps(environment | {"dataset": str(tmp_path / "gone")}))
     with pytest.raises(DatasetError, match="Pass --data DIR"):
-        evaluate(EvaluationRequest(moved, settings=SETTINGS))
-    again = evaluate(EvaluationRequest(moved, data=tabletop, settings=SampleSettings(10)))
+        evaluate(EvaluationRequest(run_copy, settings=SETTINGS))
+    again = evaluate(EvaluationRequest(run_copy, data=tabletop, settings=SampleSettings(10)))
     assert not any("not what the planner was trained on" in note for note in again.notes)
 
 
-def test_other_data_is_noted(run: Path, tmp_path: Path) -> None:
+def test_other_data_is_noted(run_copy: Path, tmp_path: Path) -> None:
     make_tabletop(tmp_path / "other", num_videos=40, seed=5, render=False)
     notes: list[str] = []
     settings = SampleSettings(5)
-    evaluate(EvaluationRequest(run, tmp_path / "other", split="val", settings=settings, on_note=notes.append))
+    evaluate(EvaluationRequest(run_copy, tmp_path / "other", side="val", settings=settings, on_note=notes.append))
     assert any("not what the planner was trained on" in note for note in notes)
 
 
@@ -158,18 +155,18 @@ def test_data_with_another_vocabulary_is_refused(run: Path, tabletop: Path, tmp_
 def test_mistakes_get_a_sentence(tmp_path: Path, run: Path, p3iv: RunP3iv) -> None:
     with pytest.raises(CheckpointError, match="Train first"):
         evaluate(EvaluationRequest(tmp_path / "none"))
-    with pytest.raises(ConfigError, match="argmax, categorical, chain"):
+    with pytest.raises(ConfigError, match="must be one of argmax, categorical, chain"):
         EvaluationRequest(run, mode="best")
     done = p3iv("evaluate", run, "--samples", "0")
     assert done.returncode == 1
     assert "samples=0" in done.stderr
 
 
-def test_the_command_prints_tables_or_json(run: Path, p3iv: RunP3iv) -> None:
-    done = p3iv("evaluate", run, "--samples", "20", "--split", "val")
+def test_the_command_prints_tables_or_json(run_copy: Path, p3iv: RunP3iv) -> None:
+    done = p3iv("evaluate", run_copy, "--samples", "20", "--side", "val")
     assert done.returncode == 0, done.stderr
-    assert "viterbi, the paper's" in done.stdout
-    done = p3iv("evaluate", run, "--samples", "20", "--split", "val", "--json", "--input-noise", "1.0")
+    assert "Viterbi as in the paper" in done.stdout
+    done = p3iv("evaluate", run_copy, "--samples", "20", "--side", "val", "--json", "--input-noise", "1.0")
     content = json.loads(done.stdout)
     assert content["samples"] == {"number": 20, "mode": "argmax", "seed": 0, "input_noise": 1.0, "dropout": 0.0}
 
@@ -195,8 +192,8 @@ def test_divergences_from_the_truth_equal_a_literal_loop(run: Path, found: dict[
                 kl += p * math.log(p / (0.99 * q + 0.01 / num_plans)) if p else 0.0
             kls.append(kl)
     assert found["truth"]["modes"]["chain"]["kl"]["value"] == pytest.approx(sum(sampled_kl) / len(sampled_kl))
-    assert found["truth"]["exact_kl"]["value"] == pytest.approx(sum(exact_kl) / len(exact_kl))
-    assert found["truth"]["kl"] == found["truth"]["modes"]["argmax"]["kl"]
+    assert found["truth"]["distribution"]["exact_kl"]["value"] == pytest.approx(sum(exact_kl) / len(exact_kl))
+    assert found["truth"]["distribution"]["kl"] == found["truth"]["modes"]["argmax"]["kl"]
 
 
 def test_baselines_are_what_they_are_called_and_differences_are_ours_minus_theirs(
@@ -224,13 +221,10 @@ def test_retrieval_of_training_windows_leaves_out_their_own_video(tabletop: Path
     assert torch.equal(nearest_plans(data.train, data.train, skip_own_video=True), torch.stack(expected))
 
 
-def test_alternatives_to_latents_never_take_the_planners_place(
-    run: Path, found: dict[str, Any], tmp_path: Path
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    evaluate(EvaluationRequest(tmp_path / "run", settings=SampleSettings(10, dropout=0.5)))
-    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == found
-    other = json.loads((tmp_path / "run" / "evaluation_dropout0.5.json").read_text())
+def test_alternatives_to_latents_never_take_the_planners_place(found: dict[str, Any], run_copy: Path) -> None:
+    evaluate(EvaluationRequest(run_copy, settings=SampleSettings(10, dropout=0.5)))
+    assert json.loads((run_copy / "evaluation.json").read_text()) == found
+    other = json.loads((run_copy / "evaluation_dropout0.5.json").read_text())
     assert other["samples"]["dropout"] == 0.5
 
 

@@ -1,4 +1,4 @@
-"""Prediction files: what was written is read back, and a line that cannot be what it says is named."""
+"""Prediction files: what is written is read back, and a wrong line is named."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.lines import write_predictions
 from p3iv.errors import PlanError
-from p3iv.evaluation.predictions import ActionList, Predictions, read_actions, read_predictions, write_predictions
+from p3iv.evaluation.actions import ActionList, read_actions
+from p3iv.evaluation.predictions import Predictions, read_predictions
 from p3iv.plans.distribution import PlanCounts, count_plans
 
 GOOD: dict[str, Any] = {
     "window": "a",
-    "prediction": [0, 1],
+    "plan": [0, 1],
     "reference": [1, 1],
     "samples": [[[0, 1], 3], [[1, 1], 1]],
     "video": "v",
@@ -33,7 +35,7 @@ def write_lines(path: Path, *records: object) -> Path:
 def same(ours: Predictions, theirs: Predictions) -> bool:
     def parts(all_of: Predictions) -> list[Any]:
         samples = all_of.samples or PlanCounts(*[torch.zeros(1)] * 3)
-        tables = (all_of.predictions, all_of.references, samples.plans, samples.counts, samples.first)
+        tables = (all_of.plans, all_of.references, samples.plans, samples.counts, samples.first)
         return [all_of.windows, all_of.videos, *(table.tolist() for table in tables)]
 
     return parts(ours) == parts(theirs)
@@ -62,13 +64,11 @@ def test_what_was_written_is_read_back(
 @pytest.mark.parametrize(
     "content",
     [
-        'video,window,prediction,more,reference,samples\nv,a,"[0, 1]",x,"[1,1]","[[[0,1],3],[[1,1],1]]"\n',
-        'window,prediction,reference,samples,video\n\na,0 1,1 1,"[[[1,1],1],[[0,1],2],[[0,1],1]]",v\n',
-        '\ufeffwindow,prediction,reference,samples,video\r\na,0 1,1 1,"[[[1,1],1],[[0,1],3]]",v,\r\n'.replace(
-            ",\r", "\r"
-        ),
-        'window,prediction,reference,samples,video\na,"[\n0,\n1]",1 1,"[[[1,1],1],[[0,1],3]]",v\n',
-        json.dumps(GOOD | {"more": [None, True], "prediction": "0 1"}),
+        'video,window,plan,more,reference,samples\nv,a,"[0, 1]",x,"[1,1]","[[[0,1],3],[[1,1],1]]"\n',
+        'window,plan,reference,samples,video\n\na,0 1,1 1,"[[[1,1],1],[[0,1],2],[[0,1],1]]",v\n',
+        '\ufeffwindow,plan,reference,samples,video\r\na,0 1,1 1,"[[[1,1],1],[[0,1],3]]",v,\r\n'.replace(",\r", "\r"),
+        'window,plan,reference,samples,video\na,"[\n0,\n1]",1 1,"[[[1,1],1],[[0,1],3]]",v\n',
+        json.dumps(GOOD | {"more": [None, True]}),
         "\n" + json.dumps(GOOD) + "\n\n",
     ],
 )
@@ -82,56 +82,57 @@ def test_spellings_of_one_line(tmp_path: Path, content: str) -> None:
 def test_names_and_ids_mean_the_same_where_names_are_listed(tmp_path: Path, listing: str) -> None:
     (tmp_path / "names.txt").write_text(listing)
     actions = read_actions(str(tmp_path / "names.txt"))
-    named = {"prediction": ["boil", 1], "reference": ["pour water", "pour water"], "samples": [[["boil", 1], 3]]}
+    named = {"plan": ["boil", 1], "reference": ["pour water", "pour water"], "samples": [[["boil", 1], 3]]}
     plain = GOOD | {"samples": [[[0, 1], 3]]}
     found = read_predictions(write_lines(tmp_path / "p", GOOD | named), actions)
     assert same(found, read_predictions(write_lines(tmp_path / "q", plain), FOUR))
-    found = read_predictions(write_lines(tmp_path / "r", GOOD | {"prediction": [3, "3"]}), actions)
-    assert found.predictions.tolist() == [[3, 2]]
-    with pytest.raises(PlanError, match="p:1: `prediction`: 'dance' is not an action; expected an id from 0 to 3 or"):
-        read_predictions(write_lines(tmp_path / "p", GOOD | {"prediction": ["boil", "dance"]}), actions)
+    found = read_predictions(write_lines(tmp_path / "r", GOOD | {"plan": [3, "3"]}), actions)
+    assert found.plans.tolist() == [[3, 2]]
+    with pytest.raises(PlanError, match="p:1: `plan`: 'dance' is not an action; expected an id from 0 to 3 or"):
+        read_predictions(write_lines(tmp_path / "p", GOOD | {"plan": ["boil", "dance"]}), actions)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prediction": [0]}, "a prediction of 1 actions, a reference of 2"),
-        ({"prediction": [0, 4]}, "`prediction`: 4 is not an action; expected an id from 0 to 3"),
+        ({"plan": [0]}, "a plan of 1 actions, a reference of 2"),
+        ({"plan": [0, 4]}, "`plan`: 4 is not an action; expected an id from 0 to 3"),
         ({"reference": [0, -1]}, "`reference`: -1 is not an action"),
-        ({"prediction": [0, True]}, "`prediction`: true is not an action"),
-        ({"prediction": [0, 1.0]}, "`prediction`: 1.0 is not an action"),
-        ({"prediction": [0, 10**400]}, "`prediction`: 1000"),
-        ({"prediction": [0, "boil"]}, "'boil' is not an action; expected an id from 0 to 3 (names need a list"),
-        ({"prediction": [0, [1]]}, "`prediction`: a list is not an action"),
-        ({"prediction": [0, None]}, "`prediction`: null is not an action"),
-        ({"prediction": []}, "`prediction` is empty"),
-        ({"prediction": {"0": 1}}, "`prediction` is an object; expected a list"),
-        ({"prediction": None}, "no `prediction`; there is 'window', 'prediction'"),
-        ({"prediction": [float("nan"), 0]}, "not JSON: NaN is not a number"),
-        ({"prediction": "0 nan"}, "'nan' is not an action"),
-        ({"reference": None}, "no `reference`"),
-        ({"window": None}, "no `window`"),
-        ({"window": ""}, "`window` is ''; expected a text"),
-        ({"window": ["a"]}, "`window` is a list; expected a text"),
-        ({"window": "first"}, "window 'first' is there already, on line 1"),
-        ({"video": 1.5}, "`video` is 1.5; expected a text"),
+        ({"plan": [0, True]}, "`plan[1]` is true; expected a valid integer or a valid string"),
+        ({"plan": [0, 1.0]}, "`plan[1]` is 1.0; expected a valid integer"),
+        ({"plan": [0, 10**400]}, "`plan`: 1000"),
+        ({"plan": [0, "boil"]}, "'boil' is not an action; expected an id from 0 to 3 (for names, pass a list"),
+        ({"plan": [0, [1]]}, "`plan[1]` is a list; expected a valid integer"),
+        ({"plan": [0, None]}, "`plan[1]` is null; expected"),
+        ({"plan": []}, "`plan` is a list; Tuple should have at least 1 item"),
+        ({"plan": {"0": 1}}, "`plan` is an object; expected a valid array"),
+        ({"plan": "0 1"}, "`plan` is '0 1'; expected a valid array"),
+        ({"plan": None}, "`plan` is null; expected a valid array"),
+        ({"plan": [float("nan"), 0]}, "`plan[0]` is nan; expected"),
+        ({"reference": []}, "`reference` is missing"),
+        ({"window": None}, "`window` is null; expected a valid string"),
+        ({"window": ""}, "`window` is ''; Value should have at least 1 item"),
+        ({"window": ["a"]}, "`window` is a list; expected a valid string"),
+        ({"window": "first"}, "window 'first' is also on line 1"),
+        ({"video": 1.5}, "`video` is 1.5; expected a valid string"),
         ({"video": None}, "no `video`, unlike line 1"),
         ({"samples": None}, "no `samples`, unlike line 1"),
-        ({"samples": []}, "`samples` must be a list of [[actions], count], at least one"),
-        ({"samples": [[0, 1]]}, "`samples`: a plan that is not a list of 2 actions"),
-        ({"samples": [[[0, 1]]]}, "`samples` must be a list of"),
-        ({"samples": [[[0, 1, 2], 1]]}, "`samples`: a plan that is not a list of 2 actions"),
+        ({"samples": []}, "`samples` is empty; expected at least one [[actions], count]"),
+        ({"samples": [[0, 1]]}, "`samples[0][0]` is 0; expected a valid array"),
+        ({"samples": [[[0, 1]]]}, "`samples[0][1]` is missing"),
+        ({"samples": [[[0, 1, 2], 1]]}, "`samples` has a plan that is not 2 actions long"),
         ({"samples": [[[0, 9], 1]]}, "`samples`: 9 is not an action"),
-        ({"samples": [[[0, True], 1]]}, "`samples`: true is not an action"),
-        ({"samples": [[[0, 1], -1]]}, "a count of -1; expected a whole number, 1 to"),
-        ({"samples": [[[0, 1], 0]]}, "a count of 0"),
-        ({"samples": [[[0, 1], 1.5]]}, "a count of 1.5"),
-        ({"samples": [[[0, 1], True]]}, "a count of true"),
-        ({"samples": [[[0, 1], "3"]]}, "a count of '3'"),
-        ({"samples": [[[0, 1], 10**30]]}, "a count of 1000000000000000000000000000000; expected"),
-        ({"samples": [[[0, 1], float("inf")]]}, "Infinity is not a number"),
-        ({"prediction": [0, 1, 2], "reference": [0, 1, 2]}, "`samples`: a plan that is not a list of 3 actions"),
-        ({"prediction": [0], "reference": [0], "samples": [[[0], 1]]}, "plans of 1, but of 2 on line 1; score each"),
+        ({"samples": [[[0, True], 1]]}, "`samples[0][0][1]` is true; expected a valid integer"),
+        ({"samples": [[[0, 1], -1]]}, "`samples[0][1]` is -1; expected greater than or equal to 1"),
+        ({"samples": [[[0, 1], 1.5]]}, "`samples[0][1]` is 1.5; expected a valid integer"),
+        ({"samples": [[[0, 1], True]]}, "`samples[0][1]` is true; expected a valid integer"),
+        ({"samples": [[[0, 1], "3"]]}, "`samples[0][1]` is '3'; expected a valid integer"),
+        ({"samples": [[[0, 1], 10**30]]}, "`samples[0][1]` is 1000000000000000000000000000000; expected less than"),
+        ({"samples": [[[0, 1], float("inf")]]}, "`samples[0][1]` is inf; expected"),
+        ({"plan": [0, 1, 2], "reference": [0, 1, 2]}, "`samples` has a plan that is not 3 actions long"),
+        ({"plan": [0], "reference": [0], "samples": [[[0], 1]]}, "plans of 1, but of 2 on line 1; score each"),
+        ({"plan_probability": 1.5}, "`plan_probability` is 1.5; expected less than or equal to 1"),
+        ({"start_s": "soon"}, "`start_s` is 'soon'; expected a valid number"),
     ],
 )
 def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -147,25 +148,24 @@ def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path, changes: dict[s
     [
         (b"", "p: the file is empty"),
         (b"\n \n", "p: the file is empty"),
-        (b"window,prediction,reference\n", "p: a header, and no line after it"),
-        (b"window,prediction\na,0 1\n", "p:2: no `reference`; there is 'window', 'prediction'"),
-        (b"window,prediction,reference\na,0 1,0 1\nb,0 1\n", "p:3: no `reference`"),
-        (b"window,prediction,reference\na,0 1,0 1,5\n", "p:2: 4 cells, but the header names 3 columns"),
-        (b'window,prediction,reference\na,"0 1,0 1\n', "p:2: not CSV: unexpected end of data"),
-        (b'window,prediction,reference\na,"[0, 1",0 1\n', "p:2: not JSON: Expecting ',' delimiter"),
-        (b"window,prediction,reference\na,0.5 1,0 1\n", "p:2: `prediction`: '0.5' is not an action"),
-        (b"window,prediction,reference\na,0 1,0 99999999999999999999\n", "p:2: `reference`: '99999999999999999999'"),
+        (b"window,plan,reference\n", "p: a header, and no line after it"),
+        (b"window,plan\na,0 1\n", "p:2: `reference` is missing"),
+        (b"window,plan,reference\na,0 1,0 1\nb,0 1\n", "p:3: `reference` is missing"),
+        (b"window,plan,reference\na,0 1,0 1,5\n", "p:2: 4 cells, but the header names 3 columns"),
+        (b'window,plan,reference\na,"0 1,0 1\n', "p:2: not CSV: unexpected end of data"),
+        (b'window,plan,reference\na,"[0, 1",0 1\n', "p:2: not JSON: Expecting ',' delimiter"),
+        (b"window,plan,reference\na,0.5 1,0 1\n", "p:2: `plan`: '0.5' is not an action"),
+        (b"window,plan,reference\na,0 1,0 99999999999999999999\n", "p:2: `reference`: '99999999999999999999'"),
         (b"[0, 1]\n", "p: a header, and no line after it"),
-        (b'{"window": "a"}\n[0, 1]\n', "p:1: no `prediction`, `reference`"),
+        (b'{"window": "a"}\n[0, 1]\n', "p:1: `plan` is missing"),
         (b'{"window": "a"\n', "p:1: not JSON"),
-        (b'{"window": ' + b"[" * 100_000 + b"\n", "p:1: JSON that is nested too deeply"),
-        (
-            b'{"window": ' + b"9" * 10_000 + b', "prediction": [0], "reference": [0]}\n',
-            "p:1: not JSON: Exceeds the limit",
-        ),
+        (b'{"window": ' + b"[" * 100_000 + b"\n", "p:1: not JSON: recursion limit exceeded"),
+        (b'{"window": ' + b"9" * 10_000 + b', "plan": [0], "reference": [0]}\n', "p:1: not JSON: number out of range"),
         (b'{"window": "\xff"}\n', "p:1: byte 13 of the line is not UTF-8"),
-        (b"window,prediction,reference\n\n\xff,0,0\n", "p:3: byte 1 of the line is not UTF-8"),
+        (b"window,plan,reference\n\n\xff,0,0\n", "p:3: byte 1 of the line is not UTF-8"),
         (b"\x00\x01\x02" * 100, "p: a header, and no line after it"),
+        (b'{"window": "a", "prediction": [0], "reference": [0]}\n', "p:1: `plan` is missing: it was called"),
+        (b"window,prediction,reference\na,0 1,0 1\n", "p:2: `plan` is missing: it was called `prediction`"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -175,7 +175,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, content: bytes
     assert str(caught.value).startswith(f"{tmp_path}/{message}")
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="a folder; expected a file of JSON lines, or a CSV"):
         read_predictions(tmp_path, FOUR)
     with pytest.raises(PlanError, match="there is no such file"):
@@ -186,9 +186,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 @settings(max_examples=60)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_no_bytes_make_it_fail_otherwise(tmp_path: Path, content: bytes) -> None:
+def test_random_bytes_give_a_plan_error_or_none(tmp_path: Path, content: bytes) -> None:
     start = json.dumps(GOOD)[:-1].encode()
-    for text in (content, b"window,prediction,reference\n" + content, start + content, start + b"," + content + b"}"):
+    for text in (content, b"window,plan,reference\n" + content, start + content, start + b"," + content + b"}"):
         (tmp_path / "p").write_bytes(text)
         try:
             read_predictions(tmp_path / "p", FOUR)
@@ -203,8 +203,8 @@ def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("window,reference\nb,1 1\na,1 1\n")
     assert same(read_predictions(apart, FOUR, tmp_path / "r.csv"), whole)
     assert same(read_predictions(tmp_path / "whole", FOUR, tmp_path / "r.csv"), whole)
-    without_video = write_lines(tmp_path / "q", {"window": "a", "prediction": [0, 1]})
-    named = write_lines(tmp_path / "v", {"window": "a", "reference": [1, 1], "video": "v", "prediction": "anything"})
+    without_video = write_lines(tmp_path / "q", {"window": "a", "plan": [0, 1]})
+    named = write_lines(tmp_path / "v", {"window": "a", "reference": [1, 1], "video": "v", "plan": "anything"})
     assert read_predictions(without_video, FOUR, named).videos == ("v",)
 
 
@@ -213,9 +213,9 @@ def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:
     [
         ("window,reference\na,1 1\n", r"p:2: window 'b' is not among the references"),
         ("window,reference\na,1 1\nb,1 2\n", r"p:2: another reference than on line 3 of the references"),
-        ("window,reference\na,1 1\nb,1 1\nc,1 1\nd,1 1\n", r"p: no prediction for 2 windows of .*r: c, d"),
+        ("window,reference\na,1 1\nb,1 1\nc,1 1\nd,1 1\n", r"p: no plan for 2 windows of .*r: c, d"),
         ("window,reference\na,1 1\nb,1 9\n", r"r:3: `reference`: 9 is not an action"),
-        ("window,reference\na,1 1\na,1 1\n", r"r:3: window 'a' is there already, on line 2"),
+        ("window,reference\na,1 1\na,1 1\n", r"r:3: window 'a' is also on line 2"),
         ("window,reference\na,1 1 1\nb,1 1 1\n", r"p:1: another reference"),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_number_of_actions_is_from_1_to_100000(text: str) -> None:
         (b"\xff", "byte 1 is not UTF-8"),
     ],
 )
-def test_a_list_of_names_that_is_none_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_wrong_list_of_names_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "names").write_bytes(content)
     with pytest.raises(PlanError) as caught:
         read_actions(str(tmp_path / "names"))
@@ -254,7 +254,7 @@ def test_a_list_of_names_that_is_none_is_refused(tmp_path: Path, content: bytes,
 @pytest.mark.parametrize("wrong", ["windows", "videos", "references", "samples"])
 def test_predictions_of_unequal_size_are_refused(wrong: str) -> None:
     plans = torch.zeros(2, 3, dtype=torch.int64)
-    parts: dict[str, Any] = {"windows": ("a", "b"), "videos": ("v", "v"), "predictions": plans, "references": plans}
+    parts: dict[str, Any] = {"windows": ("a", "b"), "videos": ("v", "v"), "plans": plans, "references": plans}
     parts["samples"] = count_plans(torch.zeros(2, 4, 3, dtype=torch.int64))
     Predictions(**parts)
     smaller = count_plans(torch.zeros(2, 4, 2, dtype=torch.int64)) if wrong == "samples" else parts[wrong][:1]

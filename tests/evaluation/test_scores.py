@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from evaluation.lines import write_predictions
 from p3iv.errors import PlanError
-from p3iv.evaluation.predictions import ActionList, Predictions, read_predictions, write_predictions
-from p3iv.evaluation.scores import score, score_decoded, score_distribution, score_published
-from p3iv.metrics.bootstrap import draw_resamples
+from p3iv.evaluation.actions import ActionList
+from p3iv.evaluation.predictions import Predictions, read_predictions
+from p3iv.evaluation.scores import score
+from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values
-from p3iv.metrics.plans import accuracies, ious, successes
-from p3iv.metrics.published import batch_ious, bitwise_ious, macro_precision, marginal_divergences
+from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
+from p3iv.metrics.released import batch_ious, bitwise_ious, macro_precision, marginal_values, score_released
 from p3iv.plans.distribution import count_plans
 
 NUM_ACTIONS = 9
@@ -36,7 +38,7 @@ def predictions() -> Predictions:
     return Predictions(
         windows=tuple(f"w{number}" for number in range(80)),
         videos=tuple(f"v{number // 4}" for number in range(80)),
-        predictions=guess(80),
+        plans=guess(80),
         references=references,
         samples=count_plans(guess(50, 80).transpose(0, 1)),
     )
@@ -44,23 +46,17 @@ def predictions() -> Predictions:
 
 def test_every_score_is_the_mean_of_its_metric_within_its_interval(predictions: Predictions) -> None:
     scores = score(predictions, NUM_ACTIONS, batch_size=2, num_resamples=500)
-    plans, references, samples = predictions.predictions, predictions.references, predictions.samples
+    plans, references, samples = predictions.plans, predictions.references, predictions.samples
     assert samples is not None
     right = references_of(references)
-    marginals = marginal_divergences(samples, right, NUM_ACTIONS)
     expected = {
-        "plans": {
-            "success_rate": successes(plans, references).double(),
-            "mean_accuracy": accuracies(plans, references),
-            "mean_iou": ious(plans, references),
-        },
+        "plans": {name: values.double() for name, values in plan_values(plans, references).items()},
         "distribution": vars(distribution_values(samples, right, NUM_ACTIONS)),
-        "published": {
-            "bitwise_iou": bitwise_ious(plans, references),
+        "released": {
             "macro_precision": torch.tensor([macro_precision(plans, references)]).double(),
+            "bitwise_iou": bitwise_ious(plans, references),
             "batch_iou": batch_ious(plans, references, 2),
-            "marginal_kl": marginals.kl,
-            "marginal_nll": marginals.nll,
+            **marginal_values(samples, right, NUM_ACTIONS),
         },
     }
     for group, metrics in expected.items():
@@ -81,12 +77,13 @@ def test_a_file_of_the_predictions_scores_the_same_to_the_last_bit(predictions: 
 def test_the_parts_called_one_by_one_say_the_same(predictions: Predictions) -> None:
     scores = score(predictions, NUM_ACTIONS, batch_size=8, num_resamples=200)
     resamples = draw_resamples(predictions.videos or (), 200)
-    plans, references, samples = predictions.predictions, predictions.references, predictions.samples
+    plans, references, samples = predictions.plans, predictions.references, predictions.samples
     assert samples is not None
-    assert score_decoded(plans, references, resamples) == scores.plans
-    published = score_published(plans, references, resamples, batch_size=8)
-    assert published.items() <= scores.published.items()
-    assert score_distribution(samples, references_of(references), NUM_ACTIONS, resamples) == scores.distribution
+    assert bootstrap_means(plan_values(plans, references), resamples) == scores.plans
+    released = score_released(plans, references, resamples, batch_size=8)
+    assert released.items() <= scores.released.items()
+    values = distribution_values(samples, references_of(references), NUM_ACTIONS)
+    assert bootstrap_means(vars(values), resamples) == scores.distribution
 
 
 def test_windows_of_unknown_videos_stand_alone_and_it_says_so(predictions: Predictions) -> None:
@@ -100,21 +97,21 @@ def test_windows_of_unknown_videos_stand_alone_and_it_says_so(predictions: Predi
 def test_without_samples_there_is_no_distribution(predictions: Predictions) -> None:
     scores = score(replace(predictions, samples=None), NUM_ACTIONS, num_resamples=100)
     assert scores.distribution is None
-    assert list(scores.published) == ["bitwise_iou", "macro_precision", "batch_iou"]
+    assert list(scores.released) == ["macro_precision", "bitwise_iou", "batch_iou"]
 
 
 def test_json_has_null_where_a_figure_is_not_defined(predictions: Predictions) -> None:
     one_video = replace(
         predictions,
         videos=("v",) * 80,
-        samples=count_plans(predictions.predictions[:, None]),  # one sample: no pair to compare
+        samples=count_plans(predictions.plans[:, None]),  # one sample: no pair to compare
     )
     scores = score(one_video, NUM_ACTIONS)
     content = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
     assert content["distribution"]["cosine_distance"] == {"value": None, "low": None, "high": None}
     assert content["plans"]["success_rate"]["low"] is None
     assert content["plans"]["success_rate"]["value"] == scores.plans["success_rate"].value
-    assert content["published"]["batch_iou"]["low"] > 0  # three batches
+    assert content["released"]["batch_iou"]["low"] > 0  # three batches
     assert math.isnan(scores.plans["mean_iou"].high)
     assert scores.notes == (
         "no intervals: they need at least two videos",
@@ -122,12 +119,12 @@ def test_json_has_null_where_a_figure_is_not_defined(predictions: Predictions) -
     )
 
 
-@pytest.mark.parametrize("part", ["predictions", "references"])
+@pytest.mark.parametrize("part", ["plans", "references"])
 def test_an_action_outside_the_vocabulary_is_refused(predictions: Predictions, part: str) -> None:
     wrong = getattr(predictions, part).clone()
     wrong[3, 1] = NUM_ACTIONS
-    with pytest.raises(PlanError, match=f"A {part[:-1]} names action 9, but ids are 0 to 8"):
+    with pytest.raises(PlanError, match=f"A {part[:-1]} has action 9, but ids are 0 to 8"):
         score(replace(predictions, **{part: wrong}), NUM_ACTIONS)
     wrong[3, 1] = -1
-    with pytest.raises(PlanError, match="names action -1"):
+    with pytest.raises(PlanError, match="has action -1"):
         score(replace(predictions, **{part: wrong}), NUM_ACTIONS)

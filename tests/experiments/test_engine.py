@@ -48,7 +48,7 @@ def test_a_cell_equals_the_evaluation_of_its_run(done: ReproduceRequest, tmp_pat
         score, row = found.decoders[decoder]["mean_iou"], rows[label]
         for name, value in (("ours", score.value), ("low", score.low), ("high", score.high)):
             assert float(row[name]) == pytest.approx(100 * value, abs=1e-4)
-        assert float(row["as_released"]) == pytest.approx(100 * found.published[decoder]["bitwise_iou"].value, abs=1e-4)
+        assert float(row["as_released"]) == pytest.approx(100 * found.released[decoder]["bitwise_iou"].value, abs=1e-4)
     assert [row["published"] for row in rows.values()] == ["<0.01", "70.24", "73.89", ""]
     assert rows["Ours"]["data"] == "tabletop (state features)"
     assert rows["Ours"]["published_on"] == "CrossTask"

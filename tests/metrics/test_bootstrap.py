@@ -14,11 +14,10 @@ from torch import Tensor
 from p3iv.metrics.bootstrap import (
     Resamples,
     bootstrap_differences,
-    bootstrap_macro_precision,
     bootstrap_means,
     draw_resamples,
 )
-from p3iv.metrics.published import macro_precision
+from p3iv.metrics.released import bootstrap_macro_precision, macro_precision
 
 
 def drawn_windows(resamples: Resamples) -> list[list[int]]:

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p3iv.metrics import distributions, plans, published
+from p3iv.metrics import distributions, plans, released
 from p3iv.metrics.plans import accuracies, ious, score_plans, successes
-from p3iv.metrics.published import bitwise_ious
+from p3iv.metrics.released import bitwise_ious
 
 NUM_ACTIONS = 12
 pairs = st.integers(1, 5).flatmap(
@@ -51,7 +51,7 @@ def test_other_numbers_for_the_same_actions_change_the_bitwise_iou() -> None:
     assert abs(before - after).item() > 0.1
 
 
-@pytest.mark.parametrize("module", [plans, published, distributions])
+@pytest.mark.parametrize("module", [plans, released, distributions])
 def test_the_cases_computed_by_hand_in_the_docstrings(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0

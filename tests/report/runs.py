@@ -1,4 +1,4 @@
-"""Run folders in the formats of `p3iv train` and `p3iv evaluate`, made up, for the tests to report on."""
+"""Invented run folders in the formats of `p3iv train` and `p3iv evaluate`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from p3iv.catalogue import metrics_of
 from p3iv.config import override, preset_config
 
 Line = dict[str, Any]
@@ -17,7 +18,7 @@ def leaf(value: float) -> dict[str, float]:
 
 
 def scores(value: float) -> Line:
-    return {name: leaf(value) for name in ("success_rate", "mean_accuracy", "mean_iou")}
+    return {metric.name: leaf(value) for metric in metrics_of("plans")}
 
 
 def prediction_line(
@@ -39,8 +40,8 @@ def prediction_line(
         "first_step": number,
         "start_s": 0.5 + number % 3,
         "goal_s": 2.0 + number % 3,
-        "prediction": reference if number % 2 == 0 else wrong,
-        "probability": draw.random(),
+        "plan": reference if number % 2 == 0 else wrong,
+        "plan_probability": draw.random(),
         "reference": reference,
         "samples": [[list(plan), count] for plan, count in plans.items()],
     }
@@ -48,22 +49,32 @@ def prediction_line(
 
 def evaluation(*, data: str, horizon: int, num_windows: int, num_actions: int = 12, num_tasks: int = 5) -> Line:
     return {
-        "format": 1,
+        "format": 2,
         "data": data,
-        "split": "test",
+        "planner": "p3iv",
+        "preset": "tiny",
+        "seed": 0,
+        "side": "test",
         "horizon": horizon,
         "num_windows": num_windows,
         "num_videos": 7,
         "num_actions": num_actions,
         "epoch": 3,
-        "samples": {"number": 100, "mode": "argmax", "seed": 0},
+        "decoder": "viterbi",
+        "samples": {"number": 100, "mode": "argmax", "seed": 0, "input_noise": 0.0, "dropout": 0.0},
         "decoders": {name: scores(0.5) for name in ("viterbi", "viterbi_paper", "mode", "argmax")},
         "baselines": {"random": scores(0.01), "retrieval": scores(0.2)},
+        "differences": {"random": scores(0.49), "retrieval": scores(0.3)},
         "distribution": {"kl": leaf(0.7), "nll": leaf(0.9), "mode_recall": leaf(0.4), "exact_kl": leaf(0.6)},
+        "modes": {"argmax": {"kl": leaf(0.7), "nll": leaf(0.9), "mode_recall": leaf(0.4)}},
         "truth": None,
-        "published": {"viterbi": {"bitwise_iou": leaf(0.7), "macro_precision": leaf(0.4), "batch_iou": leaf(0.6)}},
-        "tasks": [{"task": f"task {task}", "num_windows": 9, **scores(task / num_tasks)} for task in range(num_tasks)],
+        "released": {"viterbi": {"bitwise_iou": leaf(0.7), "macro_precision": leaf(0.4), "batch_iou": leaf(0.6)}},
+        "tasks": [
+            {"task": f"task {task}", "num_windows": 9, "scores": scores(task / num_tasks)} for task in range(num_tasks)
+        ],
         "positions": [{"position": 1 + place, "accuracy": leaf(0.6)} for place in range(horizon)],
+        "smoothing": 1.0,
+        "notes": [],
     }
 
 

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3iv.report.graph import MOST_NODES, PlanGraph, merge_plans
-from p3iv.report.graph_drawing import LYING, RIBBON, UPRIGHT, Layout, Style, draw_graph
-from p3iv.report.lettering import text_width
-from p3iv.report.windows import Plan, WindowPlans
+from p3iv.evaluation.predictions import NamedLine
+from p3iv.plans.distribution import PlanDistribution
+from p3iv.report.graph import MAX_NODES, Plan, PlanGraph, merge_plans
+from p3iv.report.graph_drawing import HORIZONTAL, RIBBON, VERTICAL, Layout, Style, draw_graph, text_width, wrap_text
+from p3iv.report.write import draw_distribution
 
 NAMES = [
     "stir",
@@ -21,16 +23,15 @@ NAMES = [
     "a",
     "b c d e f g h i j k l m",
 ]
-STYLES = pytest.mark.parametrize("style", [LYING, UPRIGHT])
+STYLES = pytest.mark.parametrize("style", [HORIZONTAL, VERTICAL])
 
 
-def window_of(prediction: Plan, reference: Plan, samples: dict[Plan, int]) -> WindowPlans:
-    ordered = tuple(sorted(samples.items(), key=lambda item: -item[1]))
-    return WindowPlans("v:0", "v", "t", None, None, prediction, 0.5, reference, ordered)
+def window_of(plan: Plan, reference: Plan, samples: dict[Plan, int]) -> NamedLine:
+    return NamedLine(window="v:0", plan=plan, reference=reference, samples=tuple(samples.items()))
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> WindowPlans:
+def windows(draw: st.DrawFn) -> NamedLine:
     horizon = draw(st.integers(1, 6))
     plan = st.tuples(*[st.sampled_from(NAMES)] * horizon)
     samples = draw(st.dictionaries(plan, st.integers(1, 400), max_size=40))
@@ -38,28 +39,28 @@ def windows(draw: st.DrawFn) -> WindowPlans:
 
 
 @given(windows())
-def test_what_flows_out_of_every_layer_is_what_was_not_pruned(window: WindowPlans) -> None:
+def test_what_flows_out_of_every_layer_is_what_was_not_pruned(window: NamedLine) -> None:
     graph = merge_plans(window)
     for layer in range(graph.horizon + 1):
         flow = sum(edge.count for edge in graph.edges if edge.source.layer == layer)
         assert flow == graph.num_samples - graph.num_pruned
     for node in graph.nodes[1:-1]:
-        assert node.count == sum(count for plan, count in window.samples if plan[node.layer - 1] == node.step)
+        assert node.count == sum(count for plan, count in window.ranked_samples if plan[node.layer - 1] == node.step)
         into = sum(edge.count for edge in graph.edges if edge.target == node)
         assert into == sum(edge.count for edge in graph.edges if edge.source == node) <= node.count
 
 
 @given(windows())
-def test_decoded_plan_and_reference_are_always_whole_and_layers_stay_small(window: WindowPlans) -> None:
+def test_recommended_plan_and_reference_are_always_complete_and_layers_stay_small(window: NamedLine) -> None:
     graph = merge_plans(window)
     steps = [node for node in graph.nodes if node.step is not None]
-    assert tuple(node.step for node in steps if node.is_decoded) == window.prediction
+    assert tuple(node.step for node in steps if node.is_recommended) == window.plan
     assert tuple(node.step for node in steps if node.is_reference) == window.reference
-    assert all((node.row == 0) == node.is_decoded for node in steps)
+    assert all((node.row == 0) == node.is_recommended for node in steps)
     for layer in range(1, graph.horizon + 1):
         rows = [node.row for node in graph.nodes if node.layer == layer]
         assert rows == list(range(len(rows)))
-        assert len(rows) <= MOST_NODES
+        assert len(rows) <= MAX_NODES
 
 
 def test_plans_through_rare_steps_are_pruned_and_counted() -> None:
@@ -79,12 +80,12 @@ def test_a_step_that_only_pruned_plans_had_is_not_drawn() -> None:
 def test_a_window_without_samples_shows_its_two_plans() -> None:
     graph = merge_plans(window_of(("a", "b"), ("a", "c"), {}))
     assert all(edge.count == 0 for edge in graph.edges)
-    assert 'class="ribbon"' not in draw_graph(graph, LYING)
+    assert 'class="ribbon"' not in draw_graph(graph, HORIZONTAL)
 
 
 @STYLES
 @given(windows())
-def test_ribbons_are_as_wide_as_they_are_frequent(style: Style, window: WindowPlans) -> None:
+def test_ribbons_are_as_wide_as_they_are_frequent(style: Style, window: NamedLine) -> None:
     graph = merge_plans(window)
     drawn = re.findall(r'stroke-width="([\d.]+)" class="ribbon"><title>[^<]*: (\d+) samples', draw_graph(graph, style))
     assert sorted(int(count) for _, count in drawn) == sorted(edge.count for edge in graph.edges if edge.count)
@@ -96,7 +97,7 @@ def test_ribbons_are_as_wide_as_they_are_frequent(style: Style, window: WindowPl
 
 @STYLES
 @given(windows())
-def test_boxes_stand_apart_and_hold_their_labels(style: Style, window: WindowPlans) -> None:
+def test_boxes_do_not_overlap_and_contain_their_labels(style: Style, window: NamedLine) -> None:
     graph = merge_plans(window)
     layout = Layout(graph, style)
     along, across = layout.size
@@ -105,9 +106,9 @@ def test_boxes_stand_apart_and_hold_their_labels(style: Style, window: WindowPla
         assert a1 < b0 or b1 < a0 or c1 < d0 or d1 < c0
     assert all(a0 >= 0 and a1 <= along and c0 >= 0 and c1 <= across + 1e-6 for a0, a1, c0, c1 in boxes)
     for node, lines in layout.labels.items():
-        assert len(lines) <= style.most_lines
-        assert all(text_width(line, style.font, bold=node.is_decoded) <= layout.box_width for line in lines)
-    if style.is_upright:
+        assert len(lines) <= style.max_lines
+        assert all(text_width(line, style.font, bold=node.is_recommended) <= layout.box_width for line in lines)
+    if style.is_vertical:
         assert across <= 350 + 1e-6
 
 
@@ -121,6 +122,26 @@ def _box(layout: Layout, graph: PlanGraph, number: int) -> tuple[float, float, f
 
 def test_long_names_are_cut_on_the_page_and_whole_in_the_tooltip() -> None:
     name = " ".join(["grate"] * 25)
-    picture = draw_graph(merge_plans(window_of((name,), (name,), {(name,): 3})), LYING)
+    picture = draw_graph(merge_plans(window_of((name,), (name,), {(name,): 3})), HORIZONTAL)
     assert "…</text>" in picture
-    assert f"<title>1. {name}: 3 of 3 samples [decoded, reference]</title>" in picture
+    assert f"<title>1. {name}: 3 of 3 samples [recommended, reference]</title>" in picture
+
+
+@given(st.text(), st.floats(12, 300), st.integers(1, 4), st.booleans())
+def test_lines_fit_and_lose_nothing_without_an_ellipsis(text: str, width: float, max_lines: int, bold: bool) -> None:
+    lines = wrap_text(text, width, 10, max_lines=max_lines, bold=bold)
+    assert 1 <= len(lines) <= max_lines
+    assert all(text_width(line, 10, bold=bold) <= width or len(line) == 1 for line in lines)
+    if not lines[-1].endswith("…"):
+        assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_a_plan_distribution_is_drawn_as_valid_xml_with_every_step() -> None:
+    names = ("boil <water>", "pour & stir", "serve")
+    picture = draw_distribution(PlanDistribution(names, ((0, 1), (0, 2)), (900, 100), (0, 1), 0.9))
+    root = ElementTree.fromstring(picture)  # noqa: S314 - our own
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    words = " ".join(root.itertext())
+    for word in ("boil", "pour", "serve", "start", "goal"):
+        assert word in words
+    assert "reference" not in picture.split("</style>")[1]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p3iv.evaluation.predictions import NamedLine
 from p3iv.report.reliability import NUM_BINS, Reliability, ReliabilityCounts, draw_reliability
-from p3iv.report.windows import WindowPlans
 
 verdicts = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60)
 
@@ -22,12 +22,12 @@ def test_bins_are_a_literal_count(plans: list[tuple[float, bool]]) -> None:
         here = [(p, right) for p, right in plans if int(p * NUM_BINS) == bin_.place or (is_last and p == 1)]
         assert len(here) == bin_.num_plans
         assert bin_.observed == pytest.approx(sum(right for _, right in here) / len(here))
-        assert bin_.said == pytest.approx(sum(p for p, _ in here) / len(here))
-        assert low - 1e-9 <= bin_.said <= high + 1e-9
+        assert bin_.predicted == pytest.approx(sum(p for p, _ in here) / len(here))
+        assert low - 1e-9 <= bin_.predicted <= high + 1e-9
         assert bin_.interval[0] - 1e-9 <= bin_.observed <= bin_.interval[1] + 1e-9
 
 
-def test_calibration_error_is_zero_where_what_is_said_comes_true() -> None:
+def test_calibration_error_is_zero_where_predicted_and_observed_agree() -> None:
     counts = ReliabilityCounts()
     for number in range(100):
         counts.add(0.25, is_right=number < 25)
@@ -38,10 +38,10 @@ def test_calibration_error_is_zero_where_what_is_said_comes_true() -> None:
     assert counts.calibration_error > 0
 
 
-def test_every_drawn_plan_is_counted_at_its_share() -> None:
+def test_every_sampled_plan_is_counted_at_its_share() -> None:
     samples = ((("a",), 70), (("b",), 30))
     counts = Reliability()
-    counts.add(WindowPlans("v:0", "v", "t", None, None, ("a",), 0.95, ("b",), samples))
-    assert [(bin_.place, bin_.num_plans, bin_.observed) for bin_ in counts.drawn.bins] == [(3, 1, 1.0), (7, 1, 0.0)]
-    assert [(bin_.place, bin_.observed) for bin_ in counts.decoded.bins] == [(9, 0.0)]
-    assert "2 plans" in draw_reliability(counts.drawn, title="drawn", said="share")
+    counts.add(NamedLine(window="v:0", plan=("a",), plan_probability=0.95, reference=("b",), samples=samples))
+    assert [(bin_.place, bin_.num_plans, bin_.observed) for bin_ in counts.sampled.bins] == [(3, 1, 1.0), (7, 1, 0.0)]
+    assert [(bin_.place, bin_.observed) for bin_ in counts.recommended.bins] == [(9, 0.0)]
+    assert "2 plans" in draw_reliability(counts.sampled, title="samples", x_label="share")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import csv
 import json
 import re
+import shutil
 import tracemalloc
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from clips import write_clip
-from p3iv.errors import ConfigError, DatasetError
+from p3iv.cli.report import published_for
+from p3iv.errors import ConfigError, DatasetError, PlanError
 from p3iv.report.gallery import scan_predictions
-from p3iv.report.inputs import ReportError
+from p3iv.report.run_files import ReportError, read_run
 from p3iv.report.write import write_report
-from report.runs import Line, change, leaf, make_run, prediction_line
+from report.runs import Line, change, leaf, make_run, prediction_line, scores
 
 VOID = {"br", "img", "meta"}
 
@@ -48,7 +51,7 @@ class Checker(HTMLParser):
 
 
 def report_of(run: Path) -> tuple[str, Checker]:
-    write_report(run)
+    write_report(run, find_published=published_for)
     page = (run / "report.html").read_text(encoding="utf-8")
     return page, Checker(page)
 
@@ -88,7 +91,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         '"><img src=x onerror=y>',
         "</title></svg><b>",
         "&lt;",
-        "\ud800\x00\u202e",
+        "\x00\u202e",
         "ok",
     ]
     run = make_run(tmp_path / "run", names=names, data='<i>x</i> (<b onload="y">)', settings={"data.split": "<s>.json"})
@@ -99,9 +102,11 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         run,
         num_windows=21,
         notes=["<script>"],
-        tasks=[{"task": "<script>", "num_windows": 1, "success_rate": leaf(0.1)}],
+        tasks=[{"task": "<script>", "num_windows": 1, "scores": scores(0.1)}],
+        decoder="<script>",
+        decoders={"<script>": scores(0.1)},
+        modes={"<script>": {"kl": leaf(0.3)}},
     )
-    change(run, decoders={"<script>": {"success_rate": leaf(0.1)}}, modes={"<script>": {"kl": leaf(0.3)}})
     page, checker = report_of(run)
     tags = {name for name, _ in checker.tags}
     assert not {"script", "i", "s"} & tags
@@ -122,15 +127,15 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_planner_that_samples_in_one_way_has_one_column_of_samples(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    change(run, sample_mode="argmax", modes={mode: {"kl": leaf(0.3)} for mode in ("argmax", "categorical", "chain")})
+    change(run, modes={mode: {"kl": leaf(0.3)} for mode in ("argmax", "categorical", "chain")})
     _, checker = report_of(run)
     assert checker.text.count("this planner has one way to draw them") == 1
     assert "under each latent" not in checker.text
-    assert "draws per latent" not in checker.text
+    assert "drawn per latent" not in checker.text
     change(run, modes={"argmax": {"kl": leaf(0.3)}, "categorical": {"kl": leaf(0.2)}})
     _, checker = report_of(run)
     assert "this planner has one way to draw them" not in checker.text
-    assert "draws per latent" in checker.text
+    assert "drawn per latent" in checker.text
 
 
 def test_right_and_wrong_windows_both_appear(tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_pictures_come_with_words_and_a_broken_video_costs_only_its_own(tmp_path
     assert 0 < result.num_pictures < 24
     assert result.notes == (f"{24 - result.num_pictures} pictures could not be read from the videos",)
     moved = data.rename(tmp_path / "moved")
-    assert "No pictures: the dataset folder is not where" in report_of(run)[1].text
+    assert "No pictures: the dataset folder has moved" in report_of(run)[1].text
     with pytest.raises(DatasetError, match="no steps"):
         write_report(run, data=moved)
     (moved / "steps.csv").write_text("video,task,step,start_s,end_s\n")
@@ -166,15 +171,18 @@ def test_pictures_come_with_words_and_a_broken_video_costs_only_its_own(tmp_path
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [("crosstask (SIMULATED text-like features)", "SIMULATED FEATURES"), ("tabletop (state features)", "TABLETOP An")],
+    [
+        ("crosstask (SIMULATED text-like features)", "SIMULATED FEATURES"),
+        ("tabletop (state features)", "TABLETOP A drawn"),
+    ],
 )
-def test_what_the_data_are_is_said_first(tmp_path: Path, data: str, words: str) -> None:
+def test_simulated_and_drawn_data_are_named_first(tmp_path: Path, data: str, words: str) -> None:
     page, checker = report_of(make_run(tmp_path / "run", data=data))
-    assert words in checker.text.partition("What was trained on what")[0]
-    assert page.count(data) >= 7
+    assert words in checker.text.partition("What was trained")[0]
+    assert page.count(data) >= 6
 
 
-def test_published_figures_stand_beside_what_they_measure(tmp_path: Path) -> None:
+def test_published_numbers_are_beside_the_metric_that_they_are(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", data="crosstask (SIMULATED text-like features)")
     page, checker = report_of(run)
     first, second = re.findall(r'<tr class="published">.*?</tr>', page)
@@ -191,35 +199,31 @@ def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     for name in ("environment.json", "metrics.csv", "predictions.jsonl"):
         (run / name).unlink()
-    (run / "evaluation.json").write_text(
-        json.dumps(
-            {"format": 1, "data": "mine", "horizon": 3, "num_windows": 20, "decoders": {"mode": {"mean_iou": 0.5}}}
-        )
-    )
+    change(run, tasks=[], positions=[], baselines={}, differences={})
     result = write_report(run)
     checker = Checker(result.path.read_text())
     assert (result.num_windows, result.num_cases) == (0, 0)
     assert "no predictions.jsonl" in result.notes[0]
     assert "50.0" in checker.text
-    for title in ("Training", "By procedure", "Can the probabilities", "Plans, window by window"):
+    for title in ("Training", "By procedure", "Calibration", "Plans, window by window"):
         assert title not in checker.text
 
 
 def test_windows_without_times_samples_or_probability_are_shown(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", num_windows=2)
-    empty: Line = {"start_s": None, "goal_s": None, "probability": None, "samples": []}
+    empty: Line = {"start_s": None, "goal_s": None, "plan_probability": None, "samples": []}
     lines = [json.dumps(prediction_line(number) | empty) for number in range(2)]
     (run / "predictions.jsonl").write_text("\n".join(lines))
     assert write_report(run).num_cases == 2
     _, checker = report_of(run)
-    assert "Can the probabilities" not in checker.text
+    assert "Calibration" not in checker.text
 
 
 def test_files_of_different_evaluations_are_noticed(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     change(run, num_windows=21)
     (note,) = (note for note in write_report(run).notes if "windows" in note)
-    assert note.startswith("predictions.jsonl holds 20 windows, evaluation.json speaks of 21")
+    assert note.startswith("predictions.jsonl has 20 windows and evaluation.json 21")
 
 
 def test_notes_lose_the_folders_of_the_machine(tmp_path: Path) -> None:
@@ -230,24 +234,26 @@ def test_notes_lose_the_folders_of_the_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("changes", "message"),
     [
-        ("{", "cannot be read as JSON"),
-        ("[]", "one JSON object"),
-        ('{"format": 2}', "has format 2, this program reads 1"),
-        ('{"format": 1, "data": "x", "horizon": 3}', "no 'num_windows'"),
-        ('{"format": 1, "data": "x", "horizon": 0, "num_windows": 3}', "horizon is '0'"),
-        ('{"format": 1, "data": "x", "horizon": 3, "num_windows": 3, "decoders": [1]}', "decoders is '[1]'"),
-        (
-            '{"format": 1, "data": "x", "horizon": 3, "num_windows": 3, "decoders": {"mode": {"kl": "high"}}}',
-            "decoders.mode.kl is 'high', not a number",
-        ),
+        ("{", "not JSON: "),
+        ("[]", "a list; expected an object"),
+        ({"format": 1}, "has format 1, and this version of p3iv reads format 2. Make it again: p3iv evaluate"),
+        ({"horizon": 0}, "`horizon` is 0; expected greater than or equal to 1. Make it again"),
+        ({"num_windows": None}, "`num_windows` is null; expected a valid integer"),
+        ({"decoders": [1]}, "`decoders` is a list; expected an object"),
+        ({"decoders": {"mode": {"kl": {"value": "high"}}}}, "`decoders.mode.kl.value` is 'high'; expected a valid"),
     ],
 )
-def test_a_broken_evaluation_is_refused_and_no_report_is_left(tmp_path: Path, content: str, message: str) -> None:
+def test_a_broken_evaluation_is_refused_and_no_report_is_left(
+    tmp_path: Path, changes: str | dict[str, object], message: str
+) -> None:
     run = make_run(tmp_path / "run")
-    (run / "evaluation.json").write_text(content)
-    with pytest.raises(ReportError) as caught:
+    if isinstance(changes, str):
+        (run / "evaluation.json").write_text(changes)
+    else:
+        change(run, **changes)
+    with pytest.raises(PlanError) as caught:
         write_report(run)
     assert message in str(caught.value)
     assert not (run / "report.html").exists()
@@ -256,19 +262,18 @@ def test_a_broken_evaluation_is_refused_and_no_report_is_left(tmp_path: Path, co
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prediction": ["a"]}, "plans of one length"),
-        ({"prediction": [1, 2, 3]}, "not a list of step names"),
-        ({"samples": [[["a", "b", "c"], 0]]}, "a plan was drawn '0' times"),
-        ({"samples": 3}, "not a line of predictions"),
-        ({"probability": 1.5}, "from 0 to 1"),
-        ({"start_s": "soon"}, "start_s is 'soon'"),
+        ({"plan": ["a"]}, "a plan of 1 actions, a reference of 3"),
+        ({"plan": [1, 2, 3]}, "`plan[0]` is 1; expected a valid string"),
+        ({"samples": [[["a", "b", "c"], 0]]}, "`samples[0][1]` is 0; expected greater than or equal to 1"),
+        ({"samples": 3}, "`samples` is 3; expected a valid array"),
+        ({"plan_probability": 1.5}, "`plan_probability` is 1.5"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     run = make_run(tmp_path / "run", num_windows=2)
     with (run / "predictions.jsonl").open("a") as lines:
         lines.write(json.dumps(prediction_line(2) | changes) + "\n")
-    with pytest.raises(ReportError, match=r"predictions\.jsonl:3: ") as caught:
+    with pytest.raises(PlanError, match=r"predictions\.jsonl:3: ") as caught:
         write_report(run)
     assert message in str(caught.value)
 
@@ -278,7 +283,7 @@ def test_a_run_that_was_not_evaluated_says_what_to_type(tmp_path: Path) -> None:
     (run / "evaluation.json").unlink()
     with pytest.raises(ReportError, match="Type: p3iv evaluate"):
         write_report(run)
-    with pytest.raises(ReportError, match="no run folder"):
+    with pytest.raises(ReportError, match="is not a run folder"):
         write_report(tmp_path)
     with pytest.raises(ConfigError, match="--cases -1"):
         write_report(run, num_cases=-1)
@@ -296,21 +301,28 @@ def test_a_large_file_is_read_line_by_line(tmp_path: Path) -> None:
     assert peak < 700_000
 
 
-@pytest.mark.slow
-def test_what_train_and_evaluate_leave_behind_is_what_a_report_reads(tabletop: Path, tmp_path: Path) -> None:
-    from p3iv.config import override, preset_config
-    from p3iv.data.folder import open_dataset
-    from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
-    from p3iv.plans.draws import SampleSettings
-    from p3iv.training.loop import TrainRequest, train
-
-    run = tmp_path / "run"
-    settings = {"data.split": "release", "optim.epochs": 1, "model.layers": 1}
-    dataset = open_dataset(tabletop)
-    train(TrainRequest(dataset=dataset, run=run, config=override(preset_config("tiny"), settings)))
-    evaluate(EvaluationRequest(run=run, settings=SampleSettings(num_samples=10)))
+def test_a_trained_and_evaluated_run_has_a_report(p3iv_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(p3iv_run, tmp_path / "run"))
     result = write_report(run)
     checker = Checker(result.path.read_text())
     assert (result.num_cases, result.notes) == (8, ("no pictures: the dataset folder has no videos",))
-    for words in ("TABLETOP", "its likeliest plan", "against the true distribution", "draws from the chain"):
+    for words in ("TABLETOP", "its most likely plan", "against the true distribution", "drawn from the chain"):
         assert words in checker.text
+
+
+def test_the_kept_epoch_is_that_of_the_checkpoint(plus_run: Path, tmp_path: Path) -> None:
+    """P3IV+ keeps by another rule than the best success rate, so metrics.csv alone does not tell."""
+    run = Path(shutil.copytree(plus_run, tmp_path / "run"))
+    with (run / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    kept = read_run(run).kept_epoch
+    for row in rows:
+        row["val_success_rate"] = "0.0" if int(row["epoch"]) == kept else "0.9"
+    with (run / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    assert not any("evaluate it again" in note for note in write_report(run).notes)
+    content = json.loads((run / "evaluation.json").read_text())
+    change(run, epoch=content["epoch"] + 1)
+    assert any(note.endswith(f"keeps that of epoch {kept}: evaluate it again") for note in write_report(run).notes)

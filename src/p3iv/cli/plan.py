@@ -44,7 +44,7 @@ def plan_command(
     planner = Planner.from_pretrained(run, device=device, ensemble=ensemble or (), data=data)
     distribution = planner.plan(start, goal, num_samples=samples, seed=seed, mode=mode)
     if svg is not None:
-        from p3iv.report.plan_picture import draw_distribution
+        from p3iv.report.write import draw_distribution
 
         write_text(svg, draw_distribution(distribution))
     if as_json:

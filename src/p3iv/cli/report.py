@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import err, out, print_json
+from p3iv.cli.console import out, print_json, print_note
+from p3iv.cli.options import AsJson, MovedDataset, RunDir
+
+if TYPE_CHECKING:
+    from p3iv.report.run_files import RunRecord
+    from p3iv.report.tables import Published
 
 EXAMPLE = "Example: p3iv report runs/first --cases 8"
 
 
 def report_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder that `p3iv evaluate` has been through.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="The dataset folder, where it has moved.")
-    ] = None,
-    cases: Annotated[int, typer.Option("--cases", help="Windows to show, right and wrong ones.")] = 8,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    run: RunDir,
+    data: MovedDataset = None,
+    cases: Annotated[int, typer.Option("--cases", metavar="N", help="Windows to show, right and wrong ones.")] = 8,
+    as_json: AsJson = False,
 ) -> None:
-    """Write RUN/report.html: results, curves, reliability and a gallery of plans, in one file for any browser."""
+    """Write RUN/report.html: results, training curves, calibration and a gallery of plans, in one file.
+
+    RUN must have been evaluated: p3iv evaluate RUN.
+    """
     from p3iv.report.write import write_report  # keeps `p3iv --help` quick
 
-    result = write_report(run, data=data, num_cases=cases)
+    result = write_report(run, data=data, num_cases=cases, find_published=published_for)
     if as_json:
         print_json(result)
         return
     for note in result.notes:
-        err.print(f"note: {note}", markup=False)
+        print_note(note)
     out.print(f"{result.num_windows} windows, {result.num_cases} shown -> {result.path}", markup=False)
+
+
+def published_for(run: RunRecord) -> Published | None:
+    """The paper's numbers for the dataset, horizon and protocol of a run; None where it has none.
+
+    The samples of a run without noise are compared with those of the paper's deterministic planner.
+    """
+    from p3iv.catalogue import METRICS
+    from p3iv.experiments.declarations import published_figures
+    from p3iv.report.tables import Published
+
+    name, data = run.dataset_name, run.config.data
+    found = published_figures(name, data.horizon, protocol=data.protocol)
+    if run.config.model.noise_width == 0:
+        without_noise = published_figures(name, data.horizon, protocol=data.protocol, method="deterministic")
+        found = {metric: each for metric, each in found.items() if METRICS[metric].group != "samples"} | without_noise
+    scores = {metric: each.value for metric, each in found.items()}
+    places = {metric: each.place for metric, each in found.items()}
+    return Published(name, data.horizon, data.protocol, scores, places) if found else None

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.catalogue import METRICS, UNDEFINED
 from p3iv.cli.console import out, print_json, print_table
 from p3iv.types import counted
 
 if TYPE_CHECKING:
-    from p3iv.evaluation.scores import Scores
+    from p3iv.evaluation.scores import PredictionScores
     from p3iv.metrics.bootstrap import Interval
 
 EXAMPLE = (
-    'A line of FILE: {"window": "v1:0", "prediction": [3, 5], "reference": [3, 4], '
+    'A line of FILE: {"window": "v1:0", "plan": [3, 5], "reference": [3, 4], '
     '"samples": [[[3, 5], 9], [[3, 4], 1]], "video": "v1"} (the last two are optional; a CSV has the same columns). '
     "Example: p3iv score predictions.jsonl --actions 105"
 )
-LABELS = {
-    "success_rate": "success rate",
-    "mean_accuracy": "mean accuracy",
-    "mean_iou": "mean IoU (sets)",
-    "kl": "KL, nats",
-    "nll": "NLL, nats",
-    "mode_precision": "mode precision",
-    "mode_recall": "mode recall",
-    "cosine_distance": "cosine distance",
-    "distinct_plans": "distinct plans, number",
-    "bitwise_iou": "bitwise IoU (P3IV's mIoU)",
-    "macro_precision": "macro precision (P3IV's mAcc)",
-    "batch_iou": "batch IoU (PDPP's MIoU1)",
-    "marginal_kl": "marginal KL (PDPP's), nats",
-    "marginal_nll": "marginal NLL (PDPP's), nats",
-}
-AS_THEY_ARE = {"kl", "nll", "distinct_plans", "marginal_kl", "marginal_nll"}  # everything else is in per cent
 
 
 def score_command(
@@ -53,13 +36,15 @@ def score_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, shares from 0 to 1.")] = False,
 ) -> None:
     """Score anybody's predictions under every definition in use, with 95 % intervals by video."""
+    from p3iv.evaluation.actions import read_actions
+
+    known = read_actions(actions)
     import torch  # takes a second to import
 
-    from p3iv.evaluation.predictions import read_actions, read_predictions
+    from p3iv.evaluation.predictions import read_predictions
     from p3iv.evaluation.scores import score
 
     torch.set_num_threads(threads)
-    known = read_actions(actions)
     scores = score(read_predictions(file, known, references), known.number, batch_size=batch_size)
     if as_json:
         print_json(scores.to_dict())
@@ -67,16 +52,16 @@ def score_command(
         _print_scores(scores)
 
 
-def _print_scores(scores: Scores) -> None:
+def _print_scores(scores: PredictionScores) -> None:
     videos = "" if scores.num_videos is None else f" of {counted(scores.num_videos, 'video')}"
     windows = counted(scores.num_windows, "window")
-    out.print(f"{windows}{videos}, {counted(scores.num_actions, 'action')}; in per cent unless said", markup=False)
+    out.print(f"{windows}{videos}, {counted(scores.num_actions, 'action')}", markup=False)
     _print_group("plans", scores.plans)
     if scores.distribution is not None:
         _print_group("distribution of the samples", scores.distribution)
-    _print_group("as published", scores.published)
+    _print_group("as released code computes it", scores.released)
     out.print(
-        "as published: not comparable between vocabularies, orders of ids, or batch sizes "
+        "as released code computes it: not comparable between vocabularies, orders of ids, or batch sizes "
         f"(here {counted(scores.batch_size, 'window')})",
         markup=False,
     )
@@ -87,9 +72,8 @@ def _print_scores(scores: Scores) -> None:
 def _print_group(title: str, intervals: Mapping[str, Interval]) -> None:
     rows = []
     for name, interval in intervals.items():
-        scale = 1 if name in AS_THEY_ARE else 100
-        value = "-" if math.isnan(interval.value) else f"{scale * interval.value:.2f}"
-        ends = "-" if math.isnan(interval.low) else f"{scale * interval.low:.2f} to {scale * interval.high:.2f}"
-        rows.append((LABELS[name], value, ends))
+        metric = METRICS[name]
+        ends = f"{metric.text(interval.low)} to {metric.text(interval.high)}" if interval.has_ends else UNDEFINED
+        rows.append((metric.heading, metric.text(interval.value), ends))
     out.print()
     print_table((title, "score", "95 % interval"), rows)

@@ -1,30 +1,36 @@
-"""`p3iv evaluate`: draw plans for every window of a side, decode them in every way, score them by every metric."""
+"""`p3iv evaluate`: sample plans for every window of a side, decode them in every way, score them by every metric."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_DECODER, OWN_DECODER
+from p3iv.catalogue import DEFAULT_MODE
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
-from p3iv.evaluation.result import Evaluation
-from p3iv.evaluation.scores import plan_values, score_decoded, score_published
-from p3iv.files import atomic_file, write_text
+from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
+from p3iv.evaluation.predictions import NamedLine, prediction_writer
+from p3iv.evaluation.result import (
+    Evaluation,
+    PositionScore,
+    Sampling,
+    Scores,
+    TaskScores,
+    TruthScores,
+    write_evaluation,
+)
 from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values, exact_divergences
-from p3iv.metrics.published import marginal_divergences
+from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, known_references, references_of
+from p3iv.metrics.released import marginal_values, score_released
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.device import choose_device
@@ -37,49 +43,57 @@ from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side, listed
 
 Values = dict[str, Tensor]  # (N,) each, by metric
+CHUNK = 64  # windows at a time with 1500 samples each, fewer with more
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What became of the draws of some windows."""
+class DecodedWindows:
+    """The plans of some windows."""
 
-    decoded: dict[str, Tensor]  # (n, T) by decoder
-    followed: str  # the decoder whose plan is the one to follow
-    probability: Tensor  # (n,) of that plan
+    plans: dict[str, Tensor]  # (n, T) by decoder
+    decoder: str  # the one whose plan is recommended
+    plan_probability: Tensor  # (n,) of that plan
     samples: dict[str, PlanCounts]  # by mode
 
 
 class Tally:
-    """Counts draws against the plans that were followed and, where it is known, against the true distribution."""
+    """Collects the plans of all windows, and their values by every metric.
+
+    Plans are compared with the references and, where it is known, with the true distribution of plans.
+    """
 
     def __init__(self, action_ids: Tensor, num_actions: int, truth: ReferencePlans | None = None) -> None:
         self.num_actions = num_actions
         self.references = references_of(action_ids)
         self.truth = truth
+        self.decoder = ""  # the one whose plan is recommended
         self._done = 0
-        self._decoded: dict[str, list[Tensor]] = defaultdict(list)
+        self._plans: dict[str, list[Tensor]] = defaultdict(list)
         self._values: dict[str, dict[str, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
 
-    def add(self, draws: Draws, transitions: Transitions) -> Counted:
-        """Take the draws of the next windows."""
-        chain, decoded = deciding_chain(draws, transitions), decode(draws, transitions)
-        for name, plans in decoded.items():
-            self._decoded[name].append(plans)
-        probability = followed_probability(draws, decoded[followed(draws)], chain)
+    def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
+        """Add the draws of the next windows."""
+        chain, plans = deciding_chain(draws, transitions), decode(draws, transitions)
+        self.decoder = followed(draws)
+        for name, decoded in plans.items():
+            self._plans[name].append(decoded)
         samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
         windows = slice(self._done, self._done + len(draws.marginals))
         self._done = windows.stop
         self._compare(samples, chain, self.references, windows, prefix="")
         if self.truth is not None:
             self._compare(samples, chain, self.truth, windows, prefix="truth ")
-        return Counted(decoded, followed(draws), probability, samples)
+        probability = followed_probability(draws, plans[self.decoder], chain)
+        return DecodedWindows(plans, self.decoder, probability, samples)
 
-    def decoded(self) -> dict[str, Tensor]:
+    def plans(self) -> dict[str, Tensor]:
         """The plans of all windows so far, (N, T) by decoder."""
-        return {name: torch.cat(parts) for name, parts in self._decoded.items()}
+        return {name: torch.cat(parts) for name, parts in self._plans.items()}
 
     def values(self, group: str) -> Values:
-        """Of all windows so far: `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`, and `truth ...`."""
+        """The values of all windows so far in the group `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`,
+        or `truth` and one of the first four.
+        """
         return {name: torch.cat(parts) for name, parts in self._values[group].items()}
 
     def _compare(
@@ -89,8 +103,7 @@ class Tally:
         for mode, counts in samples.items():
             self._keep(f"{prefix}{mode}", vars(distribution_values(counts, here, self.num_actions)))
             if not prefix:
-                divergences = marginal_divergences(counts, here, self.num_actions)
-                self._keep(f"marginals {mode}", {"marginal_kl": divergences.kl, "marginal_nll": divergences.nll})
+                self._keep(f"marginals {mode}", marginal_values(counts, here, self.num_actions))
         window, row = here.pairs
         exact = exact_divergences(chain.log_probability(here.plans[row], window), here, self.num_actions)
         self._keep(f"{prefix}exact", {"exact_kl": exact.kl, "exact_nll": exact.nll})
@@ -100,18 +113,15 @@ class Tally:
             self._values[group][name].append(value)
 
 
-CHUNK = 64  # windows at a time with 1500 samples each, fewer with more
-
-
 @dataclass(frozen=True)
 class EvaluationRequest:
     """Which run, on which side, with how many samples."""
 
     run: Path
-    data: Path | None = None  # the dataset folder, where it is no longer where the run was trained
-    split: Side = "test"
+    data: Path | None = None  # the dataset folder, if it has moved since the training
+    side: Side = "test"
     settings: SampleSettings = field(default_factory=SampleSettings)
-    mode: str = "argmax"
+    mode: str = DEFAULT_MODE
     device: str = "auto"
     ensemble: tuple[Path, ...] = ()  # further runs, whose probabilities are averaged with those of `run`
     on_progress: Callable[[int, int], None] = lambda *_: None
@@ -119,25 +129,37 @@ class EvaluationRequest:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ConfigError(f"--mode {self.mode}, but it is one of {', '.join(MODES)}.")
+            raise ConfigError(f"--mode {self.mode}, but it must be one of {', '.join(MODES)}.")
 
 
-def evaluation_files(run: Path, split: Side, settings: SampleSettings, num_others: int = 0) -> tuple[Path, Path, Path]:
-    """Where the results, the predictions and the names of the actions stand.
+@dataclass(frozen=True)
+class EvaluationFiles:
+    """Where an evaluation is written."""
+
+    evaluation: Path
+    predictions: Path
+    actions: Path
+
+    def exist(self) -> bool:
+        return all(path.exists() for path in (self.evaluation, self.predictions, self.actions))
+
+
+def evaluation_files(run: Path, side: Side, settings: SampleSettings, num_others: int = 0) -> EvaluationFiles:
+    """The files of one evaluation.
 
     Another side than test, the naive alternatives to latents, and an ensemble with other runs have files of their own:
-    `evaluation.json` is always of the planner itself, on test.
+    `evaluation.json` is always about the planner itself, on test.
     """
-    parts: list[str] = [split] if split != "test" else []
+    parts: list[str] = [side] if side != "test" else []
     parts += [f"noise{settings.input_noise:g}"] if settings.input_noise else []
     parts += [f"dropout{settings.dropout:g}"] if settings.dropout else []
     parts += [f"ensemble{1 + num_others}"] if num_others else []
     suffix = "".join(f"_{part}" for part in parts)
-    return run / f"evaluation{suffix}.json", run / f"predictions{suffix}.jsonl", run / "actions.json"
+    return EvaluationFiles(run / f"evaluation{suffix}.json", run / f"predictions{suffix}.jsonl", run / ACTIONS_FILE)
 
 
 def evaluate(request: EvaluationRequest) -> Evaluation:
-    """Evaluate the best planner of a run and write what was found beside it."""
+    """Evaluate the best planner of a run and write the result into the run folder."""
     device = choose_device(request.device)
     trained = load_ensemble([run / BEST for run in (request.run, *request.ensemble)], device=str(device))
     dataset = dataset_of(request.run, request.data)
@@ -145,32 +167,30 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     notes = (*data.notes, *_check_data(trained, data, dataset), *_request_notes(request))
     for note in notes:
         request.on_note(note)
-    windows = data.side(request.split)
-    truth = _truth_of(dataset, windows, trained)
-    tally = Tally(windows.action_ids, len(data.names), truth)
-    results, predictions, actions = evaluation_files(
-        request.run, request.split, request.settings, len(request.ensemble)
-    )
-    sampler = trained.sampler(request.settings)
-    with _prediction_lines(predictions, dataset, data.names, request.mode) as write:
+    windows = data.side(request.side)
+    tally = Tally(windows.action_ids, len(data.names), _truth_of(dataset, windows, trained))
+    files = evaluation_files(request.run, request.side, request.settings, len(request.ensemble))
+    sampler, task_of = trained.sampler(request.settings), {video.id: video.task for video in dataset.videos}
+    with prediction_writer(files.predictions) as write:
         size = max(1, CHUNK * 1500 // request.settings.num_samples)  # so that memory does not grow with K
         for first in range(0, len(windows), size):
             here = slice(first, first + size)
-            draws = sampler.draw(windows.start[here], windows.goal[here])
-            write(windows, here, tally.add(draws, trained.transitions))
+            decoded = tally.add(sampler.draw(windows.start[here], windows.goal[here]), trained.transitions)
+            for line in _prediction_lines(windows, here, decoded, names=data.names, task_of=task_of, mode=request.mode):
+                write(line)
             request.on_progress(min(first + size, len(windows)), len(windows))
-    found = replace(_summarise(request, trained, data, dataset, tally), notes=notes)
-    write_text(actions, json.dumps(data.names, ensure_ascii=False, indent=0) + "\n")
-    write_text(results, json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n")
+    found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes)
+    write_actions(files.actions, data.names)
+    write_evaluation(files.evaluation, found)
     return found
 
 
 def _check_data(trained: TrainedPlanner, data: PlanningData, dataset: Dataset) -> Iterator[str]:
-    """Refuse data that the planner cannot read, and say when it is not the data that it was trained on."""
+    """Refuse data that the planner cannot read, and note where it is not the data that it was trained on."""
     header = trained.header
     if data.names != header.names:
         raise DatasetError(
-            f"{dataset.folder} has another vocabulary ({len(data.names)} actions) than the planner was trained for "
+            f"{dataset.folder} has another vocabulary ({len(data.names)} actions) than the planner was trained with "
             f"({len(header.names)}). Pass the dataset folder that it was trained on: --data DIR."
         )
     width = data.test.start.shape[1]
@@ -187,17 +207,17 @@ def _check_data(trained: TrainedPlanner, data: PlanningData, dataset: Dataset) -
 
 
 def _request_notes(request: EvaluationRequest) -> Iterator[str]:
-    split = request.split
+    side = request.side
     if request.ensemble:
         yield f"an ensemble: probabilities are averaged with those of {listed([str(run) for run in request.ensemble])}"
-    if split == "train":
+    if side == "train":
         yield "these are the windows that the planner was trained on; retrieval leaves out a window's own video"
-    if split == "val":
+    if side == "val":
         yield "the epoch and the smoothing of the transitions were chosen on these windows"
 
 
 def _truth_of(dataset: Dataset, windows: WindowTensors, trained: TrainedPlanner) -> ReferencePlans | None:
-    """The known plan distributions, where there is one for every window; they speak of inclusive windows."""
+    """The known distributions of plans, where there is one for every window; only inclusive windows have them."""
     if not dataset.has_truth or trained.header.config.data.window != "inclusive":
         return None
     horizon = windows.action_ids.shape[1]
@@ -207,109 +227,111 @@ def _truth_of(dataset: Dataset, windows: WindowTensors, trained: TrainedPlanner)
     return known_references([known[w.video, w.first_step] for w in windows.windows])
 
 
-_Write = Callable[[WindowTensors, slice, Counted], None]
+def _prediction_lines(
+    windows: WindowTensors,
+    here: slice,
+    decoded: DecodedWindows,
+    *,
+    names: tuple[str, ...],
+    task_of: dict[str, str],
+    mode: str,
+) -> Iterator[NamedLine]:
+    def words(plan: Tensor) -> tuple[str, ...]:
+        return tuple(names[action] for action in plan.tolist())
 
-
-@contextmanager
-def _prediction_lines(path: Path, dataset: Dataset, names: tuple[str, ...], mode: str) -> Iterator[_Write]:
-    """Write predictions line by line, in the format of `p3iv score`; the file takes its place when it is whole."""
-    task_of = {video.id: video.task for video in dataset.videos}
-
-    def words(plan: Tensor) -> list[str]:
-        return [names[action] for action in plan.tolist()]
-
-    def write_lines(file: IO[str], windows: WindowTensors, here: slice, counted: Counted) -> None:
-        for number, window in enumerate(windows.windows[here]):
-            plans, counts = counted.samples[mode].rows(number)
-            line = {
-                "window": f"{window.video}:{window.first_step}",
-                "video": window.video,
-                "task": task_of[window.video],
-                "first_step": window.first_step,
-                "start_s": window.start_s,
-                "goal_s": None if window.goal_s == math.inf else window.goal_s,
-                "prediction": words(counted.decoded[counted.followed][number]),
-                "probability": float(counted.probability[number]),
-                "reference": [names[action] for action in window.action_ids],
-                "decoders": {
-                    name: words(plans[number]) for name, plans in counted.decoded.items() if name != counted.followed
-                },
-                "samples": [[words(plan), count] for plan, count in zip(plans, counts.tolist(), strict=True)],
-            }
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
-        yield lambda windows, here, counted: write_lines(file, windows, here, counted)
+    for number, window in enumerate(windows.windows[here]):
+        samples, counts = decoded.samples[mode].rows(number)
+        yield NamedLine(
+            window=f"{window.video}:{window.first_step}",
+            video=window.video,
+            task=task_of[window.video],
+            first_step=window.first_step,
+            start_s=window.start_s,
+            goal_s=None if window.goal_s == math.inf else window.goal_s,
+            plan=words(decoded.plans[decoded.decoder][number]),
+            plan_probability=float(decoded.plan_probability[number]),
+            reference=tuple(names[action] for action in window.action_ids),
+            decoders={name: words(plans[number]) for name, plans in decoded.plans.items() if name != decoded.decoder},
+            samples=tuple((words(plan), count) for plan, count in zip(samples, counts.tolist(), strict=True)),
+        )
 
 
 def _summarise(
-    request: EvaluationRequest, trained: TrainedPlanner, data: PlanningData, dataset: Dataset, tally: Tally
+    request: EvaluationRequest,
+    trained: TrainedPlanner,
+    data: PlanningData,
+    tally: Tally,
+    *,
+    task_of: dict[str, str],
+    notes: tuple[str, ...],
 ) -> Evaluation:
-    """Means and intervals of what was counted."""
-    windows = data.side(request.split)
-    ids, header, mode = windows.action_ids, trained.header, request.mode
-    videos = [window.video for window in windows.windows]
-    resamples, decoded = draw_resamples(videos), tally.decoded()
-    decoder = OWN_DECODER if OWN_DECODER in decoded else DEFAULT_DECODER
-    others = {
+    """Means and intervals of the values of all windows."""
+    windows, header, settings = data.side(request.side), trained.header, request.settings
+    ids, videos = windows.action_ids, [window.video for window in windows.windows]
+    resamples, plans = draw_resamples(videos), tally.plans()
+    recommended = plans[tally.decoder]
+    baselines = {
         "random": _random_plans(ids, len(data.names)),
-        "retrieval": nearest_plans(data.train, windows, skip_own_video=request.split == "train"),
+        "retrieval": nearest_plans(data.train, windows, skip_own_video=request.side == "train"),
     }
     modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
     exact = bootstrap_means(tally.values("exact"), resamples)
-    published = {name: score_published(plans, ids, resamples) for name, plans in decoded.items()}
-    ours = plan_values(decoded[decoder], ids)
+    marginals = bootstrap_means(tally.values(f"marginals {request.mode}"), resamples)
     return Evaluation(
         data=data.label,
         planner=header.config.planner,
         preset=header.config.preset,
         seed=header.config.seed,
         epoch=header.progress.best_epoch,
-        split=request.split,
+        side=request.side,
         horizon=ids.shape[1],
         num_windows=len(windows),
         num_videos=len(set(videos)),
         num_actions=len(data.names),
-        decoder=decoder,
-        samples={"number": request.settings.num_samples, "mode": mode} | _without_number(request.settings),
-        decoders={name: score_decoded(plans, ids, resamples) for name, plans in decoded.items()},
-        baselines={name: score_decoded(plans, ids, resamples) for name, plans in others.items()},
+        decoder=tally.decoder,
+        samples=Sampling(
+            number=settings.num_samples,
+            mode=request.mode,
+            seed=settings.seed,
+            input_noise=settings.input_noise,
+            dropout=settings.dropout,
+        ),
+        decoders={name: _score(decoded, ids, resamples) for name, decoded in plans.items()},
+        baselines={name: _score(theirs, ids, resamples) for name, theirs in baselines.items()},
         differences={
-            name: bootstrap_differences(ours, plan_values(plans, ids), resamples) for name, plans in others.items()
+            name: bootstrap_differences(plan_values(recommended, ids), plan_values(theirs, ids), resamples)
+            for name, theirs in baselines.items()
         },
-        distribution=modes[mode] | exact,
+        distribution=modes[request.mode] | exact,
         modes=modes,
-        truth=None if tally.truth is None else _truth_scores(tally, ids, mode, resamples),
-        published=published | {"samples": bootstrap_means(tally.values(f"marginals {mode}"), resamples)},
-        tasks=_task_table(decoded[decoder], windows, dataset),
-        positions=_position_table(decoded[decoder], ids, resamples),
+        truth=None if tally.truth is None else _truth_scores(tally, tally.truth, ids, request.mode, resamples),
+        released={name: score_released(decoded, ids, resamples) for name, decoded in plans.items()}
+        | {"samples": marginals},
+        tasks=_task_table(recommended, windows, task_of),
+        positions=_position_table(recommended, ids, resamples),
         smoothing=trained.transitions.smoothing,
-        notes=(),
+        notes=notes,
     )
 
 
-def _without_number(settings: SampleSettings) -> dict[str, float]:
-    return {name: value for name, value in asdict(settings).items() if name != "num_samples"}
+def _score(plans: Tensor, references: Tensor, resamples: Resamples) -> Scores:
+    return bootstrap_means(plan_values(plans, references), resamples)
 
 
 def _random_plans(action_ids: Tensor, num_actions: int) -> Tensor:
     return torch.randint(num_actions, action_ids.shape, generator=torch.Generator().manual_seed(0))
 
 
-def _truth_scores(tally: Tally, ids: Tensor, mode: str, resamples: Resamples) -> dict[str, object]:
-    """KL and NLL against the known distribution, and how its most probable plan scores.
-
-    That is the ceiling of the expected success rate; accuracy and IoU it does not bound.
-    """
-    if tally.truth is None:
-        raise AssertionError("asked for scores against a truth that is not there")
+def _truth_scores(tally: Tally, truth: ReferencePlans, ids: Tensor, mode: str, resamples: Resamples) -> TruthScores:
+    """KL and NLL against the known distribution, and the scores of its most probable plan."""
     modes = {
         name: bootstrap_means({m: v for m, v in tally.values(f"truth {name}").items() if m in ("kl", "nll")}, resamples)
         for name in MODES
     }
     exact = bootstrap_means(tally.values("truth exact"), resamples)
-    ceiling = score_decoded(_most_probable(tally.truth), ids, resamples)
-    return {**modes[mode], **exact, "modes": modes, "ceiling": ceiling}
+    return TruthScores(
+        distribution=modes[mode] | exact, modes=modes, ceiling=_score(_most_probable(truth), ids, resamples)
+    )
 
 
 def _most_probable(truth: ReferencePlans) -> Tensor:
@@ -321,23 +343,21 @@ def _most_probable(truth: ReferencePlans) -> Tensor:
     return truth.plans[torch.tensor(best)[truth.group]]
 
 
-def _task_table(plans: Tensor, windows: WindowTensors, dataset: Dataset) -> list[dict[str, object]]:
-    task_of = {video.id: video.task for video in dataset.videos}
+def _task_table(plans: Tensor, windows: WindowTensors, task_of: dict[str, str]) -> tuple[TaskScores, ...]:
     rows_of: dict[str, list[int]] = {}
     for row, window in enumerate(windows.windows):
         rows_of.setdefault(task_of[window.video], []).append(row)
     table = []
     for task, rows in sorted(rows_of.items()):
-        chosen = torch.tensor(rows)
         resamples = draw_resamples([windows.windows[row].video for row in rows])
-        scores = score_decoded(plans[chosen], windows.action_ids[chosen], resamples)
-        table.append({"task": task, "num_windows": len(rows), **scores})
-    return table
+        scores = _score(plans[rows], windows.action_ids[rows], resamples)
+        table.append(TaskScores(task=task, num_windows=len(rows), scores=scores))
+    return tuple(table)
 
 
-def _position_table(plans: Tensor, ids: Tensor, resamples: Resamples) -> list[dict[str, object]]:
-    hits = (plans == ids).unbind(dim=1)
-    return [
-        {"position": number, **bootstrap_means({"accuracy": column}, resamples)}
-        for number, column in enumerate(hits, start=1)
-    ]
+def _position_table(plans: Tensor, ids: Tensor, resamples: Resamples) -> tuple[PositionScore, ...]:
+    columns = {str(number): hits for number, hits in enumerate((plans == ids).unbind(dim=1), start=1)}
+    return tuple(
+        PositionScore(position=int(number), accuracy=score)
+        for number, score in bootstrap_means(columns, resamples).items()
+    )

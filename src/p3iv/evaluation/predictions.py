@@ -1,302 +1,288 @@
-"""Prediction files: what a planner said for every window, beside what was done there, for anybody to write.
+"""Prediction files (predictions.jsonl): the plan for every window beside its reference, for anybody to write.
 
-JSON lines, or a CSV with the same columns and lists as JSON or as ids between spaces; further keys are left unread:
+JSON lines, or a CSV with the same columns, whose lists are JSON or ids between spaces; further keys are ignored:
 
-    {"window": "v1:0", "prediction": [3, 5], "reference": [3, 4], "samples": [[[3, 5], 9], [[3, 4], 1]], "video": "v1"}
+    {"window": "v1:0", "plan": [3, 5], "reference": [3, 4], "samples": [[[3, 5], 9], [[3, 4], 1]], "video": "v1"}
 
-`samples` (plans and how often each was drawn) and `video` stand on every line or on none.
+`samples` (sampled plans and how often each was drawn) and `video` are given on every line or on none.
 """
 
 from __future__ import annotations
 
+import csv
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
 from p3iv.errors import PlanError
-from p3iv.evaluation.records import Record, parse_json, read_records, require_file, shown
+from p3iv.evaluation.actions import ActionList, require_file
 from p3iv.files import atomic_file
 from p3iv.plans.distribution import PlanCounts
 from p3iv.types import counted, listed
+from p3iv.validation import explain, parse_json
 
-MOST_ACTIONS = 100_000
+PREDICTIONS_FILE = "predictions.jsonl"
+MAX_DRAWS = 10**9  # of one plan in one window
+_MAX_CELL = 2**31 - 1  # csv refuses cells of more than 128 kB by default
+_OLD_NAMES = (
+    "`plan` is missing: it was called `prediction` (and `plan_probability` `probability`). "
+    "Rename the fields, or run `p3iv evaluate` again"
+)
+
+ActionT = TypeVar("ActionT", str, int | str)
+LineT = TypeVar("LineT", bound=BaseModel)
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Name: TypeAlias = Annotated[str, BeforeValidator(_number_as_text), Field(min_length=1)]
+Probability: TypeAlias = Annotated[float, Field(ge=0, le=1 + 1e-6), AfterValidator(lambda value: min(value, 1.0))]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_DRAWS)]
+
+
+class PredictionLine(BaseModel, Generic[ActionT]):
+    """One line: one window. Actions are names, or also ids (`PredictionLine[str]`, `PredictionLine[int | str]`)."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+    window: Name  # VIDEO:FIRST_STEP in our own files
+    video: Name | None = None
+    task: str = ""
+    first_step: int | None = None
+    start_s: float | None = None
+    goal_s: float | None = None
+    plan: Annotated[tuple[ActionT, ...], Field(min_length=1)]  # the recommended plan
+    plan_probability: Probability | None = None
+    reference: tuple[ActionT, ...] = ()  # empty where it is not known
+    decoders: dict[str, tuple[ActionT, ...]] = {}  # the plans of the other decoders
+    samples: tuple[tuple[tuple[ActionT, ...], Count], ...] | None = None
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> PredictionLine[ActionT]:
+        if self.reference and len(self.reference) != len(self.plan):
+            raise ValueError(f"a plan of {len(self.plan)} actions, a reference of {len(self.reference)}")
+        if self.samples is not None and {len(plan) for plan, _ in self.samples} - {len(self.plan)}:
+            raise ValueError(f"`samples` has a plan that is not {counted(len(self.plan), 'action')} long, as `plan` is")
+        return self
+
+    @property
+    def is_right(self) -> bool:
+        return self.plan == self.reference
+
+    @property
+    def num_matches(self) -> int:
+        """Positions at which the plan has the reference's step."""
+        return sum(step == wanted for step, wanted in zip(self.plan, self.reference, strict=True))
+
+    @cached_property
+    def ranked_samples(self) -> tuple[tuple[tuple[ActionT, ...], int], ...]:
+        """The distinct samples with how often each was drawn, most frequent first."""
+        counts: Counter[tuple[ActionT, ...]] = Counter()
+        for plan, count in self.samples or ():
+            counts[plan] += count
+        return tuple(counts.most_common())
+
+    @cached_property
+    def num_samples(self) -> int:
+        return sum(count for _, count in self.samples or ())
+
+
+NamedLine: TypeAlias = PredictionLine[str]
+
+
+class ReferenceLine(BaseModel):
+    """One line of a file of references."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    window: Name
+    video: Name | None = None
+    reference: Annotated[tuple[int | str, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
-class ActionList:
-    """Ids from 0, and names where they are listed."""
+class Place:
+    """Where a line is in its file."""
 
-    number: int
-    id_of: Mapping[str, int] = field(default_factory=dict)
-
-    def to_ids(self, actions: Sequence[Any]) -> Sequence[int]:
-        """Ids of actions given by id or by name.
-
-        Raises:
-            ValueError: naming the first that is neither.
-        """
-        if set(map(type, actions)) == {int} and min(actions) >= 0 and max(actions) < self.number:
-            return actions
-        return [self._id(action) for action in actions]
-
-    def _id(self, action: object) -> int:
-        if isinstance(action, str) and action in self.id_of:
-            return self.id_of[action]
-        if type(action) is int and 0 <= action < self.number:
-            return action
-        names = "or one of the names listed" if self.id_of else "(names need a list: --actions FILE)"
-        raise ValueError(f"{shown(action)} is not an action; expected an id from 0 to {self.number - 1} {names}")
+    number: int  # from 1
+    offset: int  # the byte at which it begins
 
 
-def read_actions(text: str) -> ActionList:
-    """A number of actions, or a file of their names: one per line, or a JSON list.
+def read_lines(path: Path, model: type[LineT]) -> Iterator[tuple[Place, LineT]]:
+    """Read a prediction file line by line; it may be larger than memory.
 
     Raises:
-        PlanError: for a number out of range, and for a file that is not such a list.
+        PlanError: naming the file, and the line that is wrong.
     """
-    if re.fullmatch(r"[+-]?\d+", text):
-        if len(text) > 9 or not 1 <= int(text) <= MOST_ACTIONS:
-            raise PlanError(f"--actions {text[:20]}: expected a number from 1 to {MOST_ACTIONS}, or a file of names.")
-        return ActionList(int(text))
-    require_file(Path(text), "the number of actions, or a file of their names")
-    try:
-        names = _parse_names(Path(text).read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise PlanError(f"{text}: byte {error.start + 1} is not UTF-8.") from error
-    except ValueError as error:
-        raise PlanError(f"{text}: {error}") from error
-    return ActionList(len(names), {name: number for number, name in enumerate(names)})
+    lines = _non_blank_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise PlanError(f"{path}: the file is empty")
+    lines = chain((first,), lines)
+    for place, text in lines if first[1].lstrip().startswith("{") else _csv_as_json(path, lines):
+        yield place, _parse_line(text, model, f"{path}:{place.number}")
 
 
-def _parse_names(text: str) -> list[str]:
-    """One name per line, or a JSON list of them."""
-    if text.lstrip().startswith("["):
-        names = parse_json(text)
-        if not isinstance(names, list) or any(not isinstance(name, str) for name in names):
-            raise ValueError("expected a JSON list of names")
-    else:
-        names = [line.strip() for line in text.rstrip().split("\n")]
-    line_of: dict[str, int] = {}
-    for number, name in enumerate(names, start=1):
-        if not name or name in line_of:
-            raise ValueError(f"name {number} is " + (f"{shown(name)}, as is name {line_of[name]}" if name else "empty"))
-        line_of[name] = number
-    if not 1 <= len(names) <= MOST_ACTIONS:
-        raise ValueError(f"{counted(len(names), 'name')}; expected 1 to {MOST_ACTIONS}")
-    return names
+def read_lines_at(path: Path, offsets: Iterable[int], model: type[LineT]) -> list[LineT]:
+    """Read the lines that begin at these bytes, in this order."""
+    with path.open("rb") as file:
+        lines = []
+        for offset in offsets:
+            file.seek(offset)
+            lines.append(_parse_line(file.readline().decode("utf-8-sig"), model, f"{path}, byte {offset}"))
+    return lines
 
 
-MOST_DRAWS = 10**9  # of one plan in one window
+@contextmanager
+def prediction_writer(path: Path) -> Iterator[Callable[[PredictionLine[Any]], None]]:
+    """Yield a function that writes one line; the file replaces an older one when the block ends without an error."""
+    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
+        yield lambda line: print(line.model_dump_json(), file=file)
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """One predicted plan per window, the plan that was followed there, and perhaps sampled plans."""
+    """One plan per window, its reference, and the sampled plans where there are some."""
 
     windows: tuple[str, ...]  # (N,)
     videos: tuple[str, ...] | None  # (N,)
-    predictions: Tensor  # (N, T) int64
+    plans: Tensor  # (N, T) int64
     references: Tensor  # (N, T) int64
     samples: PlanCounts | None  # of N windows
 
     def __post_init__(self) -> None:
-        columns: list[Sized | None] = [self.windows, self.videos, self.predictions, self.references, self.samples]
+        columns: list[Sized | None] = [self.windows, self.videos, self.plans, self.references, self.samples]
         if {len(column) for column in columns if column is not None} != {len(self.windows)} or not self.windows:
             raise PlanError("Predictions need at least one window, and as many of everything as there are windows.")
-        plans = [self.predictions, self.references, *([self.samples.plans] if self.samples is not None else [])]
+        plans = [self.plans, self.references, *([self.samples.plans] if self.samples is not None else [])]
         if len({table.shape[1:] for table in plans}) != 1:
-            raise PlanError("Predictions, references and samples need plans of one length.")
+            raise PlanError("Plans, references and samples need to be of one length.")
 
 
 def read_predictions(path: Path, actions: ActionList, references: Path | None = None) -> Predictions:
-    """Read a prediction file; its references may stand in a file of their own, joined by `window`.
+    """Read a whole prediction file; its references may be in a file of their own, joined by `window`.
 
     Raises:
-        PlanError: with the line that cannot be what it says it is.
+        PlanError: naming the line that is wrong.
     """
-    known = None
-    if references is not None:
-        known = {line.window: line for line in _read_lines(references, _LineParser(actions).reference_line)}
-    lines = list(_read_lines(path, _LineParser(actions, known).prediction_line))
-    missing = sorted(set(known or ()) - {line.window for line in lines})
+    known = None if references is None else _read_references(references, actions)
+    rows = list(_read_rows(path, actions, known))
+    missing = sorted(set(known or ()) - {row.window for row in rows})
     if missing:
-        raise PlanError(
-            f"{path}: no prediction for {counted(len(missing), 'window')} of {references}: {listed(missing)}"
-        )
+        raise PlanError(f"{path}: no plan for {counted(len(missing), 'window')} of {references}: {listed(missing)}")
     return Predictions(
-        windows=tuple(line.window for line in lines),
-        videos=tuple(line.video for line in lines if line.video is not None) or None,
-        predictions=torch.tensor([line.prediction for line in lines], dtype=torch.int64),
-        references=torch.tensor([line.reference for line in lines], dtype=torch.int64),
-        samples=_join([line.samples for line in lines if line.samples is not None]),
+        windows=tuple(row.window for row in rows),
+        videos=tuple(row.video for row in rows if row.video is not None) or None,
+        plans=torch.tensor([row.plan for row in rows], dtype=torch.int64),
+        references=torch.tensor([row.reference for row in rows], dtype=torch.int64),
+        samples=_join([row.samples for row in rows if row.samples is not None]),
     )
-
-
-def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write JSON lines that `read_predictions` reads back to the same predictions: the whole file or none."""
-    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
-        for number, window in enumerate(predictions.windows):
-            record: Record = {"window": window}
-            if predictions.videos is not None:
-                record["video"] = predictions.videos[number]
-            record["prediction"] = predictions.predictions[number].tolist()
-            record["reference"] = predictions.references[number].tolist()
-            if predictions.samples is not None:
-                plans, counts = predictions.samples.rows(number)
-                record["samples"] = list(zip(plans.tolist(), counts.tolist(), strict=True))
-            file.write(json.dumps(record) + "\n")
 
 
 @dataclass(frozen=True)
 class _Samples:
     """The distinct sampled plans of one window, in the order of `PlanCounts`."""
 
-    plans: NDArray[np.int32]  # (u, T), half the size of what they become, since all windows wait like this
+    plans: NDArray[np.int32]  # (u, T), half the size of what they become, since all windows are kept like this
     counts: NDArray[np.int64]  # (u,)
 
 
 @dataclass(frozen=True)
-class _Line:
+class _Row:
+    """One line with ids."""
+
     number: int
     window: str
     video: str | None
-    prediction: Sequence[int]  # empty in a file of references
+    plan: Sequence[int]  # empty in a file of references
     reference: Sequence[int]
-    samples: _Samples | None
+    samples: _Samples | None = None
 
 
-def _read_lines(path: Path, parse: Callable[[int, Record], _Line]) -> Iterator[_Line]:
-    """Lines whose windows are new and which are like the first."""
+def _read_references(path: Path, actions: ActionList) -> dict[str, _Row]:
+    def to_row(number: int, line: ReferenceLine) -> _Row:
+        return _Row(number, line.window, line.video, (), _ids(actions, "reference", line.reference))
+
+    return {row.window: row for row in _checked_rows(path, ReferenceLine, to_row)}
+
+
+def _read_rows(path: Path, actions: ActionList, known: dict[str, _Row] | None) -> Iterator[_Row]:
+    def to_row(number: int, line: PredictionLine[int | str]) -> _Row:
+        plan, reference = (_ids(actions, name, getattr(line, name)) for name in ("plan", "reference"))
+        video = line.video
+        if known is not None:
+            reference, video = _join_reference(line.window, video, plan, reference, known)
+        elif not reference:
+            raise ValueError("`reference` is missing")
+        return _Row(number, line.window, video, plan, reference, _samples(actions, line))
+
+    return _checked_rows(path, PredictionLine[int | str], to_row)
+
+
+def _checked_rows(path: Path, model: type[LineT], to_row: Callable[[int, LineT], _Row]) -> Iterator[_Row]:
+    """Lines whose windows are new, and which have what the first line has."""
     line_of: dict[str, int] = {}
-    first: _Line | None = None
-    for number, record in read_records(path):
+    first: _Row | None = None
+    for place, line in read_lines(path, model):
         try:
-            line = parse(number, record)
-            first = first or line
-            _check_line(line, first, line_of)
+            row = to_row(place.number, line)
+            first = first or row
+            _check_row(row, first, line_of)
         except ValueError as error:
-            raise PlanError(f"{path}:{number}: {error}") from error
-        line_of[line.window] = number
-        yield line
+            raise PlanError(f"{path}:{place.number}: {error}") from error
+        line_of[row.window] = place.number
+        yield row
     if first is None:
         raise PlanError(f"{path}: a header, and no line after it")
 
 
-def _check_line(line: _Line, first: _Line, line_of: dict[str, int]) -> None:
-    if line.window in line_of:
-        raise ValueError(f"window {line.window!r} is there already, on line {line_of[line.window]}")
-    horizon, before = len(line.reference), len(first.reference)
+def _check_row(row: _Row, first: _Row, line_of: dict[str, int]) -> None:
+    if row.window in line_of:
+        raise ValueError(f"window {row.window!r} is also on line {line_of[row.window]}")
+    horizon, before = len(row.reference), len(first.reference)
     if horizon != before:
         raise ValueError(f"plans of {horizon}, but of {before} on line {first.number}; score each horizon on its own")
     for name in ("video", "samples"):
-        if (getattr(line, name) is None) != (getattr(first, name) is None):
-            has = "no" if getattr(line, name) is None else "a"
+        if (getattr(row, name) is None) != (getattr(first, name) is None):
+            has = "no" if getattr(row, name) is None else "a"
             raise ValueError(f"{has} `{name}`, unlike line {first.number}; give it on every line or on none")
 
 
-class _LineParser:
-    """Makes lines of records; every ValueError says what is wrong with one."""
-
-    def __init__(self, actions: ActionList, known: dict[str, _Line] | None = None) -> None:
-        self._actions = actions
-        self._known = known
-
-    def reference_line(self, number: int, record: Record) -> _Line:
-        _require(record, "window", "reference")
-        reference = self._plan(record, "reference")
-        return _Line(number, _text(record, "window"), _video(record), (), reference, None)
-
-    def prediction_line(self, number: int, record: Record) -> _Line:
-        _require(record, "window", "prediction", *(["reference"] if self._known is None else []))
-        window, video, prediction = _text(record, "window"), _video(record), self._plan(record, "prediction")
-        reference: Sequence[int] = self._plan(record, "reference") if record.get("reference") is not None else ()
-        if self._known is not None:
-            if window not in self._known:
-                raise ValueError(f"window {window!r} is not among the references")
-            known = self._known[window]
-            if reference and list(reference) != list(known.reference):
-                raise ValueError(f"another reference than on line {known.number} of the references")
-            reference, video = known.reference, video or known.video
-        if len(prediction) != len(reference):
-            raise ValueError(f"a prediction of {len(prediction)} actions, a reference of {len(reference)}")
-        return _Line(number, window, video, prediction, reference, self._samples(record, len(prediction)))
-
-    def _plan(self, record: Record, name: str) -> Sequence[int]:
-        actions = _list(record, name)
-        if not actions:
-            raise ValueError(f"`{name}` is empty; expected at least one action")
-        return self._ids(name, actions)
-
-    def _samples(self, record: Record, horizon: int) -> _Samples | None:
-        if record.get("samples") is None:
-            return None
-        pairs = _list(record, "samples")
-        if not _are_lists(pairs, 2):
-            raise ValueError("`samples` must be a list of [[actions], count], at least one")
-        plans, counts = zip(*pairs, strict=True)
-        if not _are_lists(plans, horizon):
-            raise ValueError(f"`samples`: a plan that is not a list of {horizon} actions, as the prediction is")
-        if set(map(type, counts)) != {int} or min(counts) < 1 or max(counts) > MOST_DRAWS:
-            wrong = next(count for count in counts if type(count) is not int or not 1 <= count <= MOST_DRAWS)
-            raise ValueError(f"`samples`: a count of {shown(wrong)}; expected a whole number, 1 to {MOST_DRAWS}")
-        ids = self._ids("samples", list(chain.from_iterable(plans)))
-        return _distinct(np.array(ids, dtype=np.int32).reshape(-1, horizon), np.array(counts, dtype=np.int64))
-
-    def _ids(self, name: str, actions: list[Any]) -> Sequence[int]:
-        try:
-            return self._actions.to_ids(actions)
-        except ValueError as error:
-            raise ValueError(f"`{name}`: {error}") from error
+def _join_reference(
+    window: str, video: str | None, plan: Sequence[int], reference: Sequence[int], known: dict[str, _Row]
+) -> tuple[Sequence[int], str | None]:
+    if window not in known:
+        raise ValueError(f"window {window!r} is not among the references")
+    row = known[window]
+    if reference and list(reference) != list(row.reference):
+        raise ValueError(f"another reference than on line {row.number} of the references")
+    if len(plan) != len(row.reference):
+        raise ValueError(f"a plan of {len(plan)} actions, a reference of {len(row.reference)}")
+    return row.reference, video or row.video
 
 
-def _require(record: Record, *names: str) -> None:
-    missing = [f"`{name}`" for name in names if record.get(name) is None]
-    if missing:
-        raise ValueError(f"no {listed(missing)}; there is {listed([shown(name) for name in record]) or 'nothing'}")
-
-
-def _video(record: Record) -> str | None:
-    return None if record.get("video") is None else _text(record, "video")
-
-
-def _text(record: Record, name: str) -> str:
-    """Texts, and whole numbers as such."""
-    value = record[name]
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"`{name}` is {shown(value)}; expected a text")
-    return str(value)
-
-
-def _list(record: Record, name: str) -> list[Any]:
-    """A list, or a text that holds one: as JSON, or as words between spaces, of which numbers become ids."""
-    value = record[name]
-    if isinstance(value, str):
-        value = parse_json(value) if value.lstrip().startswith("[") else [_word(word) for word in value.split()]
-    if not isinstance(value, list):
-        raise ValueError(f"`{name}` is {shown(value)}; expected a list")  # noqa: TRY004 - one kind for every wrong line
-    return value
-
-
-def _are_lists(values: Sequence[Any], length: int) -> bool:
-    """Whether they are lists of that length, at least one; by map, since there may be millions."""
-    return set(map(type, values)) == {list} and set(map(len, values)) == {length}
-
-
-def _word(word: str) -> int | str:
-    return int(word) if word.isascii() and word.isdecimal() and len(word) <= 18 else word
-
-
-def _distinct(plans: NDArray[np.int32], counts: NDArray[np.int64]) -> _Samples:
+def _samples(actions: ActionList, line: PredictionLine[int | str]) -> _Samples | None:
     """Equal plans become one with all their draws; most frequent first, ties by action ids."""
+    if line.samples is None:
+        return None
+    if not line.samples:
+        raise ValueError("`samples` is empty; expected at least one [[actions], count]")
+    ids = _ids(actions, "samples", list(chain.from_iterable(plan for plan, _ in line.samples)))
+    plans, counts = np.array(ids, dtype=np.int32).reshape(-1, len(line.plan)), np.array([n for _, n in line.samples])
     order = np.lexsort(plans.T[::-1])
     plans, counts = plans[order], counts[order]
     is_first = np.ones(len(plans), dtype=bool)
@@ -306,6 +292,13 @@ def _distinct(plans: NDArray[np.int32], counts: NDArray[np.int64]) -> _Samples:
     return _Samples(plans[is_first][by_count], counts[by_count])
 
 
+def _ids(actions: ActionList, name: str, given: Sequence[int | str]) -> Sequence[int]:
+    try:
+        return actions.to_ids(given)
+    except ValueError as error:
+        raise ValueError(f"`{name}`: {error}") from error
+
+
 def _join(samples: list[_Samples]) -> PlanCounts | None:
     if not samples:
         return None
@@ -313,3 +306,66 @@ def _join(samples: list[_Samples]) -> PlanCounts | None:
     plans = np.concatenate([one.plans for one in samples], dtype=np.int64)
     counts = np.concatenate([one.counts for one in samples])
     return PlanCounts(torch.from_numpy(plans), torch.from_numpy(counts), torch.from_numpy(first))
+
+
+def _parse_line(text: str, model: type[LineT], where: str) -> LineT:
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        is_old = first["type"] == "missing" and first["loc"] == ("plan",) and "prediction" in first["input"]
+        raise PlanError(f"{where}: {_OLD_NAMES if is_old else explain(error)}") from error
+
+
+def _non_blank_lines(path: Path) -> Iterator[tuple[Place, str]]:
+    require_file(path, "a file of JSON lines, or a CSV")
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise PlanError(f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8") from error
+            if text.strip():
+                yield Place(number, offset), text
+            offset += len(line)
+
+
+def _csv_as_json(path: Path, lines: Iterator[tuple[Place, str]]) -> Iterator[tuple[Place, str]]:
+    """The rows of a CSV as JSON; empty cells are left out."""
+    at = Place(0, 0)  # of the last line that was read: a row may take several
+
+    def texts() -> Iterator[str]:
+        nonlocal at
+        for place, text in lines:
+            at = place
+            yield text
+
+    limit = csv.field_size_limit(_MAX_CELL)
+    try:
+        rows = csv.reader(texts(), strict=True, skipinitialspace=True)
+        header = [name.strip() for name in next(rows)]
+        for row in rows:
+            if len(row) > len(header):
+                raise PlanError(f"{path}:{at.number}: {len(row)} cells, but the header names {len(header)} columns")
+            cells = {name: cell for name, cell in zip(header, row, strict=False) if cell.strip()}
+            yield at, json.dumps({name: parse(cells[name]) for name, parse in _COLUMNS.items() if name in cells})
+    except csv.Error as error:
+        raise PlanError(f"{path}:{at.number}: not CSV: {error}") from error
+    except ValueError as error:
+        raise PlanError(f"{path}:{at.number}: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _parse_list(cell: str) -> object:
+    """JSON, or words between spaces, of which numbers are ids."""
+    if cell.lstrip().startswith("["):
+        return parse_json(cell)
+    return [int(word) if word.isascii() and word.isdecimal() and len(word) <= 18 else word for word in cell.split()]
+
+
+_COLUMNS: dict[str, Callable[[str], object]] = {
+    **dict.fromkeys(("window", "video", "task", "prediction"), str),
+    **dict.fromkeys(("plan", "reference", "samples"), _parse_list),
+}

@@ -6,22 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from markupsafe import Markup
+
 from p3iv.evaluation.evaluate import evaluation_files
+from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines, read_lines_at
 from p3iv.experiments.declarations import Figure
 from p3iv.experiments.identity import Source
 from p3iv.experiments.provenance import Provenance
 from p3iv.experiments.runs import Outcome, Run
 from p3iv.files import write_text
 from p3iv.plans.draws import SampleSettings
-from p3iv.report.gallery import Candidate, choose_cases, graph_legend, scan_predictions, show_case
-from p3iv.report.graph import merge_plans
-from p3iv.report.graph_drawing import LYING, draw_graph
-from p3iv.report.inputs import PREDICTIONS_FILE
-from p3iv.report.markup import Markup, join, tag
-from p3iv.report.page import document, notices
-from p3iv.report.pictures import PictureShelf
-from p3iv.report.plan_picture import standalone
-from p3iv.report.windows import Plan, WindowPlans, read_predictions, read_windows_at
+from p3iv.report.gallery import Candidate, FrameSource, choose_cases, graph_legend, scan_predictions, show_case
+from p3iv.report.graph import Plan, merge_plans
+from p3iv.report.graph_drawing import HORIZONTAL, draw_graph
+from p3iv.report.html import document, join, notices, standalone_svg, tag
 from p3iv.types import counted
 
 NUM_RIGHT, NUM_WRONG = 2, 1  # of a gallery, as in the paper
@@ -46,7 +44,7 @@ class Drawn:
 
 def has_plans(run: Path) -> bool:
     """Whether a run was evaluated, so that figures can show its plans."""
-    return all(path.exists() for path in evaluation_files(run, "test", SampleSettings()))
+    return evaluation_files(run, "test", SampleSettings()).exist()
 
 
 def draw_figure(
@@ -68,7 +66,7 @@ def draw_figure(
         why = f"{outcome.status}: {outcome.about}" if outcome else "not run yet"
         return Drawn(figure, source, None, why, provenance)
     predictions = run.folder(out) / PREDICTIONS_FILE
-    shelf = PictureShelf(source.folder)
+    frames = FrameSource(source.folder)
     if figure.kind == "diversity":
         windows, about = _most_diverse(predictions)
     else:
@@ -76,7 +74,7 @@ def draw_figure(
     if not windows:
         return Drawn(figure, source, None, about, provenance)
     place = out / "figures" / f"{figure.name}-{source.slug}.html"
-    content = join(graph_legend(), *(show_case(window, shelf) for window in windows))
+    content = join(graph_legend(), *(show_case(window, frames) for window in windows))
     about = f"{about} Run: {run}, runs/{run.key}."
     heading = tag("h1", f"{figure.place}: {figure.title}", tag("small", source.label))
     page = document(
@@ -89,17 +87,18 @@ def draw_figure(
     write_text(place, page)
     below = f"{provenance.short}; runs/{run.key}"
     for number, window in enumerate(windows, start=1):
-        picture = draw_graph(merge_plans(window), LYING, caption=below)
-        whole = standalone(picture, title=f"{figure.title}, on {source.label}", about=f"{about} {provenance.sentence}.")
+        picture = draw_graph(merge_plans(window), HORIZONTAL, caption=below)
+        title = f"{figure.title}, on {source.label}"
+        whole = standalone_svg(picture, title=title, about=f"{about} {provenance.sentence}.")
         write_text(place.with_name(f"{place.stem}-{number}.svg"), whole)
     return Drawn(figure, source, place, about, provenance, content)
 
 
-def _gallery(predictions: Path) -> tuple[list[WindowPlans], str]:
+def _gallery(predictions: Path) -> tuple[list[NamedLine], str]:
     """Up to two right plans and a wrong one, at even distances in the order of confidence."""
     candidates = scan_predictions(predictions).candidates
     chosen = _pick(candidates, is_right=True, number=NUM_RIGHT) + _pick(candidates, is_right=False, number=NUM_WRONG)
-    windows = read_windows_at(predictions, [case.offset for case in chosen])
+    windows = read_lines_at(predictions, [case.offset for case in chosen], NamedLine)
     num_right = sum(candidate.is_right for candidate in candidates)
     about = (
         f"{num_right} of {counted(len(candidates), 'test window')} have the reference as their plan. "
@@ -112,20 +111,20 @@ def _pick(candidates: Sequence[Candidate], *, is_right: bool, number: int) -> li
     return choose_cases([candidate for candidate in candidates if candidate.is_right is is_right], number)
 
 
-def _most_diverse(predictions: Path) -> tuple[list[WindowPlans], str]:
+def _most_diverse(predictions: Path) -> tuple[list[NamedLine], str]:
     """The window with the most sampled plans that occur in the test set between its first and last action."""
     occurring: dict[tuple[str, str], set[Plan]] = {}
-    for _, window in read_predictions(predictions):
+    for _, window in read_lines(predictions, NamedLine):
         occurring.setdefault(_ends(window.reference), set()).add(window.reference)
     best: tuple[int, float, int] | None = None
-    for offset, window in read_predictions(predictions):
+    for place, window in read_lines(predictions, NamedLine):
         right = occurring[_ends(window.reference)]
-        drawn = [count for plan, count in window.samples if plan in right]
-        rank = (len(drawn), sum(drawn) / max(window.num_samples, 1), -offset)
+        drawn = [count for plan, count in window.ranked_samples if plan in right]
+        rank = (len(drawn), sum(drawn) / max(window.num_samples, 1), -place.offset)
         best = max(best, rank) if best else rank
     if best is None:
         return [], "no test window"
-    [window] = read_windows_at(predictions, [-best[2]])
+    [window] = read_lines_at(predictions, [-best[2]], NamedLine)
     right = occurring[_ends(window.reference)]
     about = (
         f"Of {counted(len(right), 'plan')} that occur in the test set between this first and last step, {best[0]} "

@@ -25,14 +25,14 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, SplitError
 from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
-from p3iv.evaluation.scores import plan_values
 from p3iv.experiments.identity import commit, link_dataset
 from p3iv.experiments.runs import TRAINED, Outcome, Sampling
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.files import atomic_file, write_text
 from p3iv.metrics.distributions import distribution_values
-from p3iv.metrics.published import bitwise_ious, macro_precision
+from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
+from p3iv.metrics.released import bitwise_ious, macro_precision
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
 from p3iv.planners.device import choose_device
 from p3iv.plans.decoding import chain_of, followed
@@ -88,7 +88,7 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
         own = followed(draws)
         extra["chain"].append(seen.samples["chain"].modes)
         extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
-    plans = tally.decoded() | {name: torch.cat(parts) for name, parts in extra.items()}
+    plans = tally.plans() | {name: torch.cat(parts) for name, parts in extra.items()}
     plans["followed"] = plans[own]
     values: dict[str, Tensor] = {
         f"{name}.samples": value for name, value in (tally.values("argmax") | tally.values("exact")).items()

@@ -10,16 +10,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, declarations, published_number
 from p3iv.experiments.figures import Drawn
 from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.files import write_text
-from p3iv.report.cells import strip
-from p3iv.report.inputs import Leaf
-from p3iv.report.markup import Markup, join, tag
-from p3iv.report.page import document, notices
+from p3iv.metrics.bootstrap import Interval
+from p3iv.report.charts import strip
+from p3iv.report.html import document, join, notices, tag
 
 PAPER_LEGEND = (
     "Large: ours. Italic: published, the upright tick on the line. Dot and bar: ours and its interval; hollow dot: as "
@@ -146,7 +147,7 @@ def _index_page(sections: Sequence[Section], title: str) -> str:
         tag("header", tag("h1", title, tag("small", "; ".join(data))), *map(notices, data)),
         _summary(sections),
         _how_to_read([section.has_published for section in sections]),
-        *(Markup(section.body) for section in sections),
+        *(Markup(section.body) for section in sections),  # noqa: S704 - made by this module
         style=_STYLE,
     )
 
@@ -159,7 +160,7 @@ def _summary(sections: Sequence[Section]) -> Markup:
     if not any(section.has_published for section in sections):
         return join()
     heads = ("", "", "cells filled", "pairs as in the paper", "reversed", "undecided")
-    rows = [Markup(section.row) for section in sections]
+    rows = [Markup(section.row) for section in sections]  # noqa: S704 - made by this module
     head = tag("thead", tag("tr", *(tag("th", name, scope="col", class_="figure" if name else None) for name in heads)))
     note = (
         "Pairs of rows of one column: the 95 % interval of their difference on our data says whether their order is "
@@ -280,10 +281,8 @@ def _strip(cell: Cell, top: float, width: float) -> Markup:
         return join()
     if metric.group == "cost" and math.isnan(theirs):
         return join()  # a cost, with nothing to compare it with
-    value, *ends = (metric.scale * end for end in (found.value, found.low, found.high))
-    low, high = (None if math.isnan(end) else end for end in ends)
     return strip(
-        Leaf(value, low, high),
+        Interval(*(metric.scale * end for end in (found.value, found.low, found.high))),
         top,
         width=width,
         label=f"ours {cell.text}" + (f", published {cell.published}" if cell.published else ""),

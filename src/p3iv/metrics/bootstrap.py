@@ -1,7 +1,7 @@
-"""Confidence intervals: what a score would have been with other videos of the same kind.
+"""Confidence intervals: how much a score would change with other videos of the same kind.
 
-Windows of one video are alike, so whole videos are drawn, with replacement, and the score is computed anew. The
-interval holds the middle 95 % of such scores. The right plans of a window stay those of the whole set.
+Windows of one video are alike, so whole videos are drawn with replacement, and the score is computed for each draw.
+The interval holds the middle 95 % of these scores. The reference plans of a window are always those of the whole set.
 """
 
 from __future__ import annotations
@@ -9,37 +9,47 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import BeforeValidator, PlainSerializer
 from torch import Tensor
-
-from p3iv.metrics.published import macro_precision
 
 NUM_RESAMPLES = 10_000  # an end of the interval then moves by 3 % of a standard error from seed to seed
 _PERCENTILES = (2.5, 97.5)
-_MOST_DRAWS = 50_000_000  # of all resamples together: a second's work
-_FEWEST_RESAMPLES = 200
+_MAX_DRAWS = 50_000_000  # of all resamples together: about a second
+_MIN_RESAMPLES = 200
 _BLOCK = 4_000_000  # draws, or sums, held at a time
-_CLASSES = 128  # actions counted at a time
+
+
+def _null_as_nan(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+Number = Annotated[  # JSON has no nan: null stands for it
+    float,
+    BeforeValidator(_null_as_nan),
+    PlainSerializer(lambda value: None if math.isnan(value) else value, return_type=float | None),
+]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A score and its 95 % interval; the ends are nan where fewer than two videos have a say."""
+    """A score and its 95 % interval; the ends are nan where fewer than two videos have a value."""
 
-    value: float
-    low: float
-    high: float
+    value: Number
+    low: Number = math.nan
+    high: Number = math.nan
 
-    def to_dict(self) -> dict[str, float | None]:
-        """For JSON, which has no nan: None where an end, or the score itself, is not defined."""
-        return {name: None if math.isnan(end) else end for name, end in vars(self).items()}
+    @property
+    def has_ends(self) -> bool:
+        return not math.isnan(self.low + self.high)
 
 
 @dataclass(frozen=True)
 class Resamples:
-    """How often each of V clusters of windows, such as videos, is drawn in each of B resamples."""
+    """How often each of V clusters of windows, usually videos, is drawn in each of B resamples."""
 
     cluster: Tensor  # (N,) int64: the cluster of every window
     draws: Tensor  # (B, V) uint8
@@ -54,19 +64,18 @@ class Resamples:
 
 
 def draw_resamples(clusters: Sequence[Hashable], num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Resamples:
-    """Draw as many clusters as there are, again and again.
+    """Draw B times as many clusters as there are.
 
-    Where there are more than 5,000 clusters, fewer resamples are drawn (200 at least): draws times clusters stay below
-    50 million.
+    With more than 5,000 clusters fewer resamples are drawn (at least 200), so that there are at most 50 million draws.
 
     Args:
-        clusters: the cluster of every window, such as the name of its video.
+        clusters: the cluster of every window, for example the id of its video.
         num_resamples: B.
-        seed: of the draws, which depend on nothing else but the number of clusters.
+        seed: the draws depend on it and on the number of clusters alone.
     """
     number_of = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     size = len(number_of)
-    num_resamples = min(num_resamples, max(_FEWEST_RESAMPLES, _MOST_DRAWS // size))
+    num_resamples = min(num_resamples, max(_MIN_RESAMPLES, _MAX_DRAWS // size))
     rng, step = np.random.default_rng(seed), 1 + _BLOCK // size
     draws = np.empty((num_resamples, size), dtype=np.uint8)
     for start in range(0, num_resamples, step):
@@ -78,7 +87,7 @@ def draw_resamples(clusters: Sequence[Hashable], num_resamples: int = NUM_RESAMP
 
 
 def bootstrap_means(values: Mapping[str, Tensor], resamples: Resamples) -> dict[str, Interval]:
-    """Means over windows of several metrics (N,) at once; windows where a metric is nan are left out of its mean."""
+    """Means over windows of several metrics (N,); windows in which a metric is nan do not count."""
     table = torch.stack([column.double() for column in values.values()], dim=1)  # (N, M)
     defined = ~table.isnan()
     totals = resamples.add_up(torch.cat((table.nan_to_num(0.0), defined.double()), dim=1))  # (V, 2 M)
@@ -86,7 +95,7 @@ def bootstrap_means(values: Mapping[str, Tensor], resamples: Resamples) -> dict[
     means = totals.sum(dim=0).view(2, -1)
     num_clusters = (totals[:, table.shape[1] :] > 0).sum(dim=0)
     return {
-        name: _interval((means[0, i] / means[1, i]).item(), sums[:, i] / counts[:, i], int(num_clusters[i]))
+        name: interval_of((means[0, i] / means[1, i]).item(), sums[:, i] / counts[:, i], int(num_clusters[i]))
         for i, name in enumerate(values)
     }
 
@@ -94,42 +103,12 @@ def bootstrap_means(values: Mapping[str, Tensor], resamples: Resamples) -> dict[
 def bootstrap_differences(
     ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], resamples: Resamples
 ) -> dict[str, Interval]:
-    """Mean of ours minus theirs over the windows where both are defined: one planner against another, pair by pair."""
+    """Mean of ours minus theirs over the windows where both are defined."""
     return bootstrap_means({name: ours[name].double() - theirs[name].double() for name in ours}, resamples)
 
 
-def bootstrap_macro_precision(predictions: Tensor, references: Tensor, resamples: Resamples) -> Interval:
-    """Macro precision, which is no mean over windows: from the counts of every action in every video.
-
-    Rare actions drop out of resamples, which moves the whole distribution (in a trial on 100 videos by -0.7 standard
-    errors), so the interval is shifted to where the resamples' mean is the score.
-    """
-    value = macro_precision(predictions, references)
-    actions, ids = torch.unique(torch.stack((predictions, references)), return_inverse=True)  # (2, N, T)
-    total, number = (torch.zeros(len(resamples.draws), dtype=torch.float64) for _ in range(2))
-    for start in range(0, len(actions), _CLASSES):
-        hits, predicted, occurring = _class_counts(ids - start, min(_CLASSES, len(actions) - start), resamples)
-        total += (hits / predicted.clamp_min(1)).sum(dim=1)
-        number += (occurring > 0).sum(dim=1)
-    scores = total / number
-    return _interval(value, (scores - scores.mean() + value).clamp(0, 1), resamples.draws.shape[1])
-
-
-def _class_counts(ids: Tensor, num_actions: int, resamples: Resamples) -> tuple[Tensor, ...]:
-    """How often actions 0 to C - 1 are hit, predicted, and predicted or referred to, in every resample: (B, C) each."""
-    predicted, referred = ids
-    cluster = resamples.cluster[:, None].expand_as(predicted)
-    tables = []
-    for chosen in (torch.where(predicted == referred, predicted, -1), predicted, referred):
-        here = (chosen >= 0) & (chosen < num_actions)
-        places = cluster[here] * num_actions + chosen[here]
-        counts = torch.bincount(places, minlength=resamples.draws.shape[1] * num_actions)
-        tables.append(counts.view(-1, num_actions))
-    tables[2] += tables[1]
-    return resamples.sums(torch.cat(tables, dim=1).double()).chunk(3, dim=1)
-
-
-def _interval(value: float, scores: Tensor, num_clusters: int) -> Interval:
+def interval_of(value: float, scores: Tensor, num_clusters: int) -> Interval:
+    """The middle 95 % of the scores of resamples, (B,)."""
     scores = scores[~scores.isnan()]  # resamples in which no window has the metric
     if num_clusters < 2 or not len(scores):
         return Interval(value, float("nan"), float("nan"))

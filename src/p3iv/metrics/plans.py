@@ -1,4 +1,4 @@
-"""Scores of one predicted plan per window against its reference."""
+"""Metrics of one plan per window against its reference."""
 
 from __future__ import annotations
 
@@ -18,38 +18,47 @@ class PlanScores:
     num_windows: int
 
 
-def score_plans(predictions: Tensor, references: Tensor) -> PlanScores:
+def score_plans(plans: Tensor, references: Tensor) -> PlanScores:
     """Success rate, mean accuracy and mean IoU of plans (N, T) against references (N, T)."""
     return PlanScores(
-        success_rate=successes(predictions, references).double().mean().item(),
-        mean_accuracy=accuracies(predictions, references).mean().item(),
-        mean_iou=ious(predictions, references).mean().item(),
+        success_rate=successes(plans, references).double().mean().item(),
+        mean_accuracy=accuracies(plans, references).mean().item(),
+        mean_iou=ious(plans, references).mean().item(),
         num_windows=len(references),
     )
 
 
-def successes(predictions: Tensor, references: Tensor) -> Tensor:
+def plan_values(plans: Tensor, references: Tensor) -> dict[str, Tensor]:
+    """Every metric of every window, (N,) each: a new metric of plans is added here and to the catalogue."""
+    return {
+        "success_rate": successes(plans, references),
+        "mean_accuracy": accuracies(plans, references),
+        "mean_iou": ious(plans, references),
+    }
+
+
+def successes(plans: Tensor, references: Tensor) -> Tensor:
     """Which plans match their reference at every position: (N,)."""
-    return (predictions == references).all(dim=1)
+    return (plans == references).all(dim=1)
 
 
-def accuracies(predictions: Tensor, references: Tensor) -> Tensor:
+def accuracies(plans: Tensor, references: Tensor) -> Tensor:
     """Share of the positions of every window that hold the right action: (N,) float64.
 
     >>> accuracies(torch.tensor([[1, 1, 1, 1, 1, 9]]), torch.tensor([[1, 1, 1, 1, 1, 2]]))  # 5/6
     tensor([0.8333], dtype=torch.float64)
     """
-    return (predictions == references).double().mean(dim=1)
+    return (plans == references).double().mean(dim=1)
 
 
-def ious(predictions: Tensor, references: Tensor) -> Tensor:
+def ious(plans: Tensor, references: Tensor) -> Tensor:
     """Intersection over union of the two sets of actions of every window: (N,) float64.
 
     >>> ious(torch.tensor([[3, 5, 9], [104, 105, 103]]), torch.tensor([[9, 5, 3], [96, 97, 99]]))
     tensor([1., 0.], dtype=torch.float64)
     """
-    first_in_prediction = _is_first(predictions)
-    shared = ((predictions[:, :, None] == references[:, None, :]).any(dim=2) & first_in_prediction).sum(dim=1)
+    first_in_prediction = _is_first(plans)
+    shared = ((plans[:, :, None] == references[:, None, :]).any(dim=2) & first_in_prediction).sum(dim=1)
     sizes = first_in_prediction.sum(dim=1) + _is_first(references).sum(dim=1)
     return shared.double() / (sizes - shared).double()
 

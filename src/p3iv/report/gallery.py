@@ -1,24 +1,33 @@
-"""A few windows to look at: which ones, and how each is shown."""
+"""A few windows to look at: how they are chosen, and how each is shown with its pictures, plans and graph."""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
-from p3iv.report.cells import DASH, percent
-from p3iv.report.graph import PlanGraph, merge_plans
-from p3iv.report.graph_drawing import LYING, UPRIGHT, draw_graph
-from p3iv.report.markup import Markup, shorten, tag
-from p3iv.report.pictures import PictureShelf
+from markupsafe import Markup
+
+from p3iv.data.folder import VIDEO_SUFFIXES
+from p3iv.errors import FeatureError
+from p3iv.evaluation.predictions import NamedLine, read_lines
+from p3iv.report.charts import drawing, percent
+from p3iv.report.graph import Plan, PlanGraph, merge_plans
+from p3iv.report.graph_drawing import HORIZONTAL, VERTICAL, draw_graph
+from p3iv.report.html import shorten, tag
 from p3iv.report.reliability import Reliability
-from p3iv.report.svg import drawing
-from p3iv.report.windows import Plan, WindowPlans, read_predictions
+from p3iv.report.tables import DASH
 from p3iv.types import counted
 
-MOST_PLANS = 5  # that are spelled out per window
-MOST_NARROW = 4  # steps side by side on a phone
+MAX_PLANS = 5  # listed per window, beside the recommended plan and the reference
+MAX_NARROW = 4  # steps side by side on a phone
+_PICTURE_WIDTH = 280  # pixels: twice what the page shows, for sharp screens
+_QUALITY = 72
 _BAR = 46.0
 
 
@@ -35,27 +44,27 @@ class Candidate:
 
 @dataclass
 class Scan:
-    """What one pass over predictions.jsonl leaves behind."""
+    """The result of one pass over predictions.jsonl."""
 
     reliability: Reliability = field(default_factory=Reliability)
     candidates: list[Candidate] = field(default_factory=list)
 
 
 def scan_predictions(path: Path) -> Scan:
-    """Read the file once, keeping a few numbers per window."""
+    """Read the file once and keep a few numbers per window."""
     scan = Scan()
-    for offset, window in read_predictions(path):
+    for place, window in read_lines(path, NamedLine):
         scan.reliability.add(window)
-        probability = -1.0 if window.probability is None else window.probability
-        scan.candidates.append(Candidate(offset, probability, window.is_right, window.task, window.video))
+        probability = -1.0 if window.plan_probability is None else window.plan_probability
+        scan.candidates.append(Candidate(place.offset, probability, window.is_right, window.task, window.video or ""))
     return scan
 
 
 def choose_cases(candidates: Sequence[Candidate], number: int) -> list[Candidate]:
-    """Right plans, then wrong ones, as many of each as there can be; each from the most to the least confident.
+    """Right plans, then wrong ones, half of each where possible, both from the most to the least confident.
 
-    They stand at even distances in the order of confidence, so that nobody's taste chose them; near such a place, a
-    procedure and a video that were not shown yet go first.
+    They are at even distances in the order of confidence, so that nobody picks them by hand; near such a place,
+    procedures and videos that were not chosen yet come first.
     """
     right, wrong = (
         sorted((c for c in candidates if c.is_right is is_right), key=lambda c: (-c.probability, c.offset))
@@ -87,11 +96,11 @@ def _spaced(ordered: Sequence[Candidate], number: int) -> list[Candidate]:
     return sorted(chosen, key=lambda c: (-c.probability, c.offset))
 
 
-def show_case(window: WindowPlans, shelf: PictureShelf) -> Markup:
-    """One window: pictures where there are some, the likeliest plans, the graph of all of them."""
-    wide, narrow = merge_plans(window), merge_plans(window, most_nodes=MOST_NARROW)
+def show_case(window: NamedLine, frames: FrameSource) -> Markup:
+    """One window: its pictures where there are some, its most frequent plans, the graph of all its plans."""
+    wide, narrow = merge_plans(window), merge_plans(window, max_nodes=MAX_NARROW)
     pictures = [
-        _picture(window, shelf, moment, second)
+        _picture(window, frames, moment, second)
         for moment, second in (("start", window.start_s), ("goal", window.goal_s))
     ]
     shown = [picture for picture in pictures if picture]
@@ -104,17 +113,17 @@ def show_case(window: WindowPlans, shelf: PictureShelf) -> Markup:
             _plan_table(window),
             class_="case-top",
         ),
-        tag("div", tag("div", draw_graph(wide, LYING), class_="scroll"), _note(window, wide), class_="wide-only"),
-        tag("div", draw_graph(narrow, UPRIGHT), _note(window, narrow), class_="narrow-only"),
+        tag("div", tag("div", draw_graph(wide, HORIZONTAL), class_="scroll"), _note(window, wide), class_="wide-only"),
+        tag("div", draw_graph(narrow, VERTICAL), _note(window, narrow), class_="narrow-only"),
         class_="case",
     )
 
 
 def graph_legend() -> Markup:
-    """What the lines of a graph mean."""
+    """The legend of the graphs."""
     samples = {
-        "ribbon": "samples: as wide as they are frequent",
-        "decoded": "decoded plan: solid line, bold boxes",
+        "ribbon": "samples: the wider, the more frequent",
+        "recommended": "recommended plan: solid line, bold boxes",
         "reference": "reference: dashed line and outline",
     }
     entries = [
@@ -134,7 +143,7 @@ def graph_legend() -> Markup:
     return tag("p", *entries, class_="legend")
 
 
-def _heading(window: WindowPlans) -> Markup:
+def _heading(window: NamedLine) -> Markup:
     horizon = len(window.reference)
     verdict = "✓ right" if window.is_right else f"✗ {window.num_matches} of {horizon} steps right"
     where = shorten(window.window, 60)
@@ -150,26 +159,26 @@ def _heading(window: WindowPlans) -> Markup:
     )
 
 
-def _picture(window: WindowPlans, shelf: PictureShelf, moment: str, second: float | None) -> Markup | None:
-    address = shelf.data_uri(window.video, second)
+def _picture(window: NamedLine, frames: FrameSource, moment: str, second: float | None) -> Markup | None:
+    address = frames.data_uri(window.video or "", second)
     if address is None or second is None:
         return None
-    alt = f"{moment} of the window: {shorten(window.video, 60)} at {second:.1f} s"
+    alt = f"{moment} of the window: {shorten(window.video or '', 60)} at {second:.1f} s"
     return tag("figure", tag("img", src=address, alt=alt), tag("figcaption", f"{moment}, {second:.1f} s"))
 
 
-def _plan_table(window: WindowPlans) -> Markup:
-    """The most frequent plans, and the decoded one and the reference wherever they rank."""
-    ranked = list(window.samples)
+def _plan_table(window: NamedLine) -> Markup:
+    """The most frequent plans, the recommended plan and the reference."""
+    ranked = window.ranked_samples
     count_of = dict(ranked)
-    plans = [plan for plan, _ in ranked[:MOST_PLANS]]
-    plans += [plan for plan in dict.fromkeys((window.prediction, window.reference)) if plan not in plans]
+    plans = [plan for plan, _ in ranked[:MAX_PLANS]]
+    plans += [plan for plan in dict.fromkeys((window.plan, window.reference)) if plan not in plans]
     head = tag("thead", tag("tr", tag("th", "share", scope="col"), tag("th", "plan", scope="col")))
     rows = [_plan_row(plan, count_of.get(plan, 0), window) for plan in plans]
     return tag("table", head, tag("tbody", *rows), class_="plans")
 
 
-def _plan_row(plan: Plan, count: int, window: WindowPlans) -> Markup:
+def _plan_row(plan: Plan, count: int, window: NamedLine) -> Markup:
     share = count / max(window.num_samples, 1)
     steps: list[str] = []
     for step, wanted in zip(plan, window.reference, strict=True):
@@ -177,26 +186,86 @@ def _plan_row(plan: Plan, count: int, window: WindowPlans) -> Markup:
         steps += [*([" → "] if steps else []), tag("span", name) if step == wanted else tag("u", name)]
     roles = [
         tag("span", name, class_=f"role {name}")
-        for name, role in (("decoded", window.prediction), ("reference", window.reference))
+        for name, role in (("recommended", window.plan), ("reference", window.reference))
         if plan == role
     ]
     bar = drawing(_BAR, 4.0, tag("rect", width=_BAR * share, height=4, class_="bar"), label="", class_="strip")
     words = tag("td", *steps, *(part for role in roles for part in (" ", role)))
-    return tag("tr", tag("td", f"{percent(share)} %", bar), words, class_="bold" if plan == window.prediction else None)
+    return tag("tr", tag("td", f"{percent(share)} %", bar), words, class_="bold" if plan == window.plan else None)
 
 
-def _note(window: WindowPlans, graph: PlanGraph) -> Markup:
+def _note(window: NamedLine, graph: PlanGraph) -> Markup:
     parts = []
-    if window.probability is not None:
-        parts.append(f"The chain gives the decoded plan {percent(window.probability)} %.")
-    ranks = [rank for rank, (plan, _) in enumerate(window.samples, start=1) if plan == window.reference]
-    if window.samples and not window.is_right:
-        where = f"is number {ranks[0]} of {len(window.samples)} distinct plans" if ranks else "was never drawn"
+    if window.plan_probability is not None:
+        parts.append(f"Probability of the recommended plan: {percent(window.plan_probability)} %.")
+    samples = window.ranked_samples
+    ranks = [rank for rank, (plan, _) in enumerate(samples, start=1) if plan == window.reference]
+    if samples and not window.is_right:
+        where = f"is number {ranks[0]} of {len(samples)} distinct samples" if ranks else "was never sampled"
         parts.append(f"The reference {where}.")
     if graph.num_pruned:
         share = percent(graph.num_pruned / graph.num_samples)
         plans = counted(graph.num_pruned_plans, "plan")
-        parts.append(f"Left out of the graph: {share} % of {graph.num_samples} samples, {plans} with rarer steps.")
-    elif window.samples:
+        parts.append(f"Not in the graph: {share} % of {graph.num_samples} samples, {plans} with rare steps.")
+    elif samples:
         parts.append(f"All {graph.num_samples} samples are in the graph.")
     return tag("p", " ".join(parts), class_="note")
+
+
+@dataclass
+class FrameSource:
+    """Reads frames of a dataset's videos; frames that cannot be read are counted and left out."""
+
+    folder: Path | None  # the dataset, or None where it is not known
+    num_read: int = field(default=0, init=False)
+    num_broken: int = field(default=0, init=False)
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """Video id -> file. An id is only compared with the names in videos/, so it cannot lead out of that folder."""
+        videos = None if self.folder is None else self.folder / "videos"
+        if videos is None or not videos.is_dir():
+            return {}
+        return {path.stem: path for path in sorted(videos.iterdir()) if path.suffix.lower() in VIDEO_SUFFIXES}
+
+    @property
+    def why_empty(self) -> str | None:
+        """Why there can be no pictures, or None where there can be."""
+        if self.folder is None or not self.folder.is_dir():
+            return "the dataset folder has moved since the training; pass --data DIR"
+        if not self.files:
+            return "the dataset folder has no videos"
+        if find_spec("av") is None or find_spec("PIL") is None:
+            return "PyAV and Pillow are not installed; type: pip install 'p3iv[video]'"
+        return None
+
+    def data_uri(self, video: str, second: float | None) -> str | None:
+        """The picture of a moment as a data: address, or None where it cannot be read."""
+        if second is None or self.why_empty is not None or video not in self.files:
+            return None
+        picture = read_frame(self.files[video], second)
+        if picture is None:
+            self.num_broken += 1
+            return None
+        self.num_read += 1
+        return f"data:image/jpeg;base64,{base64.b64encode(picture).decode('ascii')}"
+
+
+def read_frame(path: Path, second: float) -> bytes | None:
+    """The frame that a player shows at a moment, as JPEG; None where the file cannot be read that far."""
+    from PIL import Image  # an optional dependency
+
+    from p3iv.features.video import VideoReader  # needs PyAV
+
+    try:
+        with VideoReader(path) as reader:
+            (picture,) = reader.frames_at([max(0.0, second)])
+    except FeatureError:
+        return None
+    image = Image.fromarray(picture.pixels)
+    image = image.resize((max(1, round(image.width * picture.pixel_aspect)), image.height))
+    image = image.rotate(90 * picture.quarter_turns, expand=True)
+    image.thumbnail((_PICTURE_WIDTH, _PICTURE_WIDTH), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=_QUALITY, optimize=True)
+    return buffer.getvalue()

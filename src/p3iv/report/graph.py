@@ -1,4 +1,4 @@
-"""All sampled plans of one window as one graph: layers are positions, nodes are steps, edges are how often."""
+"""All sampled plans of one window merged into a graph: layers are positions, nodes are steps, edges are transitions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 
-from p3iv.report.windows import Plan, WindowPlans
+from p3iv.evaluation.predictions import NamedLine
 
-LEAST_SHARE = 0.01  # of the samples: a step that fewer have at a position is not drawn
-LEAST_EDGE = 0.005  # of the samples: nor is one step after another that fewer have
-MOST_NODES = 5  # of a layer, the decoded and the reference step among them
+MIN_STEP_SHARE = 0.01  # a step that fewer samples have at a position is not drawn
+MIN_EDGE_SHARE = 0.005  # nor is a transition between two steps that fewer samples have
+MAX_NODES = 5  # of a layer, the steps of the recommended plan and of the reference among them
 _SWEEPS = 4
-_LEAST_WEIGHT = 0.05  # of an edge in the layout
+_MIN_WEIGHT = 0.05  # of an edge in the layout, as a share of the samples
 
+Plan = tuple[str, ...]
 Key = tuple[int, str | None]  # a layer (0 is the start, T + 1 the goal) and a step
 
 
@@ -24,20 +25,20 @@ class Node:
 
     layer: int
     step: str | None  # None: the start or the goal
-    count: int  # samples that have it there, be they drawn or not
-    row: int  # 0 on the decoded path
-    is_decoded: bool
+    count: int  # samples that have it there, whether they are drawn or not
+    row: int  # 0 on the path of the recommended plan
+    is_recommended: bool
     is_reference: bool
 
 
 @dataclass(frozen=True)
 class Edge:
-    """One step after another."""
+    """A transition between two steps."""
 
     source: Node
     target: Node
     count: int  # drawn samples
-    is_decoded: bool
+    is_recommended: bool
     is_reference: bool
 
 
@@ -48,7 +49,7 @@ class PlanGraph:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     num_samples: int  # K
-    num_pruned: int  # samples that pass through what is not drawn
+    num_pruned: int  # samples with a step or a transition that is not drawn
     num_pruned_plans: int  # distinct ones
 
     @property
@@ -61,39 +62,39 @@ class PlanGraph:
 
 
 def merge_plans(
-    window: WindowPlans,
+    window: NamedLine,
     *,
-    least_share: float = LEAST_SHARE,
-    least_edge: float = LEAST_EDGE,
-    most_nodes: int = MOST_NODES,
+    min_step_share: float = MIN_STEP_SHARE,
+    min_edge_share: float = MIN_EDGE_SHARE,
+    max_nodes: int = MAX_NODES,
 ) -> PlanGraph:
-    """Merge the samples of a window; its decoded plan and its reference are always there, drawn often or never."""
-    decoded, reference = _path(window.prediction), _path(window.reference)
-    drawn = _prune(window, least_share, least_edge, most_nodes)
-    edge_counts = Counter(dict.fromkeys((*pairwise(decoded), *pairwise(reference)), 0))
+    """Merge the samples of a window; its recommended plan and its reference are always in the graph."""
+    recommended, reference = _path(window.plan), _path(window.reference)
+    drawn = _prune(window, min_step_share, min_edge_share, max_nodes)
+    edge_counts = Counter(dict.fromkeys((*pairwise(recommended), *pairwise(reference)), 0))
     edge_counts.update(_count_pairs(drawn))
-    node_counts = _count_steps(window.samples)
+    node_counts = _count_steps(window.ranked_samples)
     nodes = {
-        key: Node(*key, node_counts[key], row=0, is_decoded=key in decoded, is_reference=key in reference)
+        key: Node(*key, node_counts[key], row=0, is_recommended=key in recommended, is_reference=key in reference)
         for key in dict.fromkeys(key for pair in edge_counts for key in pair)
     }
     rows = _order_rows(nodes, edge_counts, window.num_samples)
     nodes = {key: replace(node, row=rows[key]) for key, node in nodes.items()}
-    on_decoded, on_reference = set(pairwise(decoded)), set(pairwise(reference))
+    on_recommended, on_reference = set(pairwise(recommended)), set(pairwise(reference))
     return PlanGraph(
         nodes=tuple(sorted(nodes.values(), key=lambda node: (node.layer, node.row))),
         edges=tuple(
-            Edge(nodes[pair[0]], nodes[pair[1]], count, pair in on_decoded, pair in on_reference)
+            Edge(nodes[pair[0]], nodes[pair[1]], count, pair in on_recommended, pair in on_reference)
             for pair, count in sorted(edge_counts.items(), key=lambda item: _edge_order(nodes, item[0]))
         ),
         num_samples=window.num_samples,
         num_pruned=window.num_samples - sum(count for _, count in drawn),
-        num_pruned_plans=len(window.samples) - len(drawn),
+        num_pruned_plans=len(window.ranked_samples) - len(drawn),
     )
 
 
 def _path(plan: Plan) -> list[Key]:
-    """From start to goal; no path where there is no plan."""
+    """The path from start to goal; empty for an empty plan."""
     return [(0, None), *enumerate(plan, start=1), (len(plan) + 1, None)] if plan else []
 
 
@@ -113,17 +114,17 @@ def _count_pairs(samples: Iterable[tuple[Plan, int]]) -> Counter[tuple[Key, Key]
     return counts
 
 
-def _prune(window: WindowPlans, least_share: float, least_edge: float, most_nodes: int) -> list[tuple[Plan, int]]:
-    """The samples without plans that have a rare step or a rare pair of steps, until what is left has none.
+def _prune(window: NamedLine, min_step_share: float, min_edge_share: float, max_nodes: int) -> list[tuple[Plan, int]]:
+    """Remove samples with a rare step or a rare transition until none is left.
 
-    Steps and pairs of the decoded plan and of the reference are never rare.
+    Steps and transitions of the recommended plan and of the reference never count as rare.
     """
-    always = [_path(window.prediction), _path(window.reference)]
-    drawn = list(window.samples)
+    always = [_path(window.plan), _path(window.reference)]
+    drawn = list(window.ranked_samples)
     while True:
         steps, pairs = _count_steps(drawn), _count_pairs(drawn)
-        kept_steps = _frequent_steps(steps, {*always[0], *always[1]}, least_share * window.num_samples, most_nodes)
-        kept_pairs = {pair for pair, count in pairs.items() if count >= least_edge * window.num_samples}
+        kept_steps = _frequent_steps(steps, {*always[0], *always[1]}, min_step_share * window.num_samples, max_nodes)
+        kept_pairs = {pair for pair, count in pairs.items() if count >= min_edge_share * window.num_samples}
         kept_pairs.update(pairwise(always[0]), pairwise(always[1]))
         left = [
             (plan, count)
@@ -135,35 +136,36 @@ def _prune(window: WindowPlans, least_share: float, least_edge: float, most_node
         drawn = left
 
 
-def _frequent_steps(counts: Mapping[Key, int], always: set[Key], least: float, most_nodes: int) -> set[Key]:
-    """The steps that are always there, then the most frequent ones of each layer."""
+def _frequent_steps(counts: Mapping[Key, int], always: set[Key], min_count: float, max_nodes: int) -> set[Key]:
+    """The steps that are always drawn, then the most frequent ones of each layer."""
     chosen = set(always)
     in_layer = Counter(layer for layer, _ in always)
     for key, count in sorted(counts.items(), key=lambda item: (-item[1], item[0][0], item[0][1] or "")):
-        if key not in chosen and count >= least and in_layer[key[0]] < most_nodes:
+        if key not in chosen and count >= min_count and in_layer[key[0]] < max_nodes:
             chosen.add(key)
             in_layer[key[0]] += 1
     return chosen
 
 
 def _order_rows(nodes: Mapping[Key, Node], edges: Mapping[tuple[Key, Key], int], num_samples: int) -> dict[Key, int]:
-    """Rows of the nodes in their layers: the decoded path straight along row 0, the others where ribbons bend least.
+    """Rows of the nodes in their layers: the recommended plan along row 0, the others where the edges bend least.
 
-    Layer by layer, forth and back, the order is taken that minimises the sum over edges of weight x (rows between)^2.
-    Every edge weighs at least a twentieth of the samples, so that the reference is not bent because it is rare.
+    Layer by layer, forwards and backwards, the order is taken that minimises the sum over edges of
+    weight x (difference of rows)^2. Every edge weighs at least a twentieth of the samples, so that the reference stays
+    straight even where it is rare.
     """
     layers: dict[int, list[Key]] = {}
-    for key in sorted(nodes, key=lambda key: (key[0], not nodes[key].is_decoded, -nodes[key].count, key[1] or "")):
+    for key in sorted(nodes, key=lambda key: (key[0], not nodes[key].is_recommended, -nodes[key].count, key[1] or "")):
         layers.setdefault(key[0], []).append(key)
     rows = {key: row for keys in layers.values() for row, key in enumerate(keys)}
     beside: dict[Key, list[tuple[Key, float]]] = {key: [] for key in nodes}
     for (source, target), count in edges.items():
-        weight = max(count, _LEAST_WEIGHT * num_samples, 1.0)
+        weight = max(count, _MIN_WEIGHT * num_samples, 1.0)
         beside[source].append((target, weight))
         beside[target].append((source, weight))
     for sweep in range(_SWEEPS):
         for layer in sorted(layers, reverse=sweep % 2 == 1):
-            first, *others = layers[layer]  # one decoded step stands in every layer
+            first, *others = layers[layer]  # the step of the recommended plan
             orders = ((first, *order) for order in permutations(others))
             best = min(orders, key=lambda order: _bending(order, beside, rows))
             rows.update((key, row) for row, key in enumerate(best))

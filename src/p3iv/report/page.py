@@ -1,241 +1,258 @@
-"""The page: sections, captions and their numbers, and a head that lets nothing in from outside."""
+"""The page of a report: what was trained, results, training curves, tasks, calibration and a gallery of plans."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from p3iv.report.cells import DASH, percent
-from p3iv.report.curves import draw_curves
-from p3iv.report.distributions import distribution_table
-from p3iv.report.facts import facts, hide_paths
-from p3iv.report.gallery import graph_legend, show_case
-from p3iv.report.inputs import RunRecord
-from p3iv.report.markup import Markup, join, tag
-from p3iv.report.pictures import PictureShelf
+from markupsafe import Markup
+
+from p3iv.catalogue import METRICS, SAMPLING_MODES, metrics_of
+from p3iv.evaluation.predictions import NamedLine
+from p3iv.evaluation.result import Evaluation
+from p3iv.planners.registry import planner_class
+from p3iv.report.charts import draw_curves, draw_positions, percent
+from p3iv.report.gallery import FrameSource, graph_legend, show_case
+from p3iv.report.html import document, join, notices, tag
 from p3iv.report.reliability import Reliability, draw_reliability
-from p3iv.report.results import published_for, published_note, released_table, score_table
-from p3iv.report.tasks import draw_positions, task_table
-from p3iv.report.windows import WindowPlans
+from p3iv.report.run_files import RunRecord
+from p3iv.report.tables import (
+    DASH,
+    Published,
+    distribution_table,
+    published_note,
+    released_table,
+    score_table,
+    task_table,
+)
 from p3iv.types import counted
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-SIMULATED = (
-    "SIMULATED FEATURES",
-    "The features of this dataset are stand-ins computed from its annotations. Every figure on this page speaks about "
-    "code, none about the world.",
-)
-TABLETOP = (
-    "TABLETOP",
-    "An embedded, drawn world with nine procedures, whose true distribution of plans is known. Figures on it say how "
-    "well the planner learns that world, not how well it would plan from real videos.",
-)
+_FOLDERS = re.compile(r"(?<!\S)(?:~|[A-Za-z]:)?[/\\]\S*[/\\](?=\S)")  # all of an absolute path but its last part
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that a page shows."""
+    """Everything that a page shows."""
 
     run: RunRecord
+    published: Published | None  # None where the paper has no numbers for this dataset, horizon and protocol
     reliability: Reliability | None  # None without predictions.jsonl
-    cases: Sequence[WindowPlans]
-    shelf: PictureShelf
-    notes: Sequence[str]  # what a reader should know of the inputs
+    cases: Sequence[NamedLine]
+    frames: FrameSource
+    notes: Sequence[str]  # what a reader should know about the inputs
 
 
 @dataclass
-class _Numbers:
-    """Captions count their tables and figures."""
+class _Captions:
+    """Numbers tables and figures."""
 
-    tables: int = field(default=0)
-    figures: int = field(default=0)
+    num_tables: int = 0
+    num_figures: int = 0
 
     def table(self, content: Markup | None, caption: str, *footnotes: str | None) -> Markup:
         if content is None:
             return join()
-        self.tables += 1
-        return _captioned("table", tag("b", f"Table {self.tables}. "), content, caption, *footnotes)
+        self.num_tables += 1
+        return _captioned("table", f"Table {self.num_tables}. ", content, caption, *footnotes)
 
     def figure(self, content: Markup | None, caption: str, *footnotes: str | None) -> Markup:
         if content is None:
             return join()
-        self.figures += 1
-        return _captioned("drawn", tag("b", f"Figure {self.figures}. "), content, caption, *footnotes)
+        self.num_figures += 1
+        return _captioned("drawn", f"Figure {self.num_figures}. ", content, caption, *footnotes)
 
 
 def build_page(content: Content) -> str:
     """The whole document."""
     run = content.run
-    horizon = run.setting("data.horizon", run.evaluation.horizon)
-    title = f"{run.setting('planner', 'p3iv')} on {run.evaluation.data}, T = {horizon}"
-    numbers = _Numbers()
+    captions = _Captions()
     return document(
-        title,
+        f"{run.config.planner} on {run.evaluation.data}, T = {run.config.data.horizon}",
         _opening(content),
-        _trained(content),
-        _results(run, numbers),
-        _training(run, numbers),
-        _procedures(run, numbers),
-        _calibration(content, numbers),
-        _gallery(content, numbers),
+        _settings(content),
+        _results(run, content.published, captions),
+        _training(run, captions),
+        _tasks(run, captions),
+        _calibration(content, captions),
+        _gallery(content, captions),
     )
 
 
-def document(title: str, *parts: Markup, style: str = "") -> str:
-    """A page of one file that lets nothing in from outside; `style` comes after that of all pages."""
-    shared = files("p3iv.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Markup(shared + style)),
+def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
+    """The run as pairs of a word and a value; missing values are empty."""
+    config, evaluation = run.config, run.evaluation
+    data, model, optim = config.data, config.model, config.optim
+    epochs = f"epoch {evaluation.epoch} of {len(run.metrics.get('epoch', ()))}, the best on validation"
+    yield "Planner", f"{config.planner}, preset {config.preset}, seed {config.seed}, {epochs}"
+    yield "Data", evaluation.data
+    split = re.split(r"[/\\]", data.split)[-1]  # a split file by its name
+    yield (
+        "Windows",
+        f"{counted(evaluation.horizon, 'action')} of {evaluation.num_actions}, {data.window} windows, protocol "
+        f"{data.protocol}, split by “{split}”, split seed {data.split_seed}",
     )
-    page = f"<!DOCTYPE html>\n{tag('html', head, tag('body', tag('main', *parts)), lang='en')}\n"
-    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", page)
+    windows = counted(evaluation.num_windows, f"{evaluation.side} window")
+    yield "Evaluated on", f"{windows} of {counted(evaluation.num_videos, 'video')}"
+    yield "Samples", _samples(evaluation)
+    yield (
+        "Network",
+        f"width {model.width}, {model.layers} layers, {model.heads} heads, {model.memory_slots} memory slots, noise of "
+        f"width {model.noise_width}",
+    )
+    yield "Method", planner_class(config.planner).describe(config)
+    yield "Optimiser", f"batches of {optim.batch_size}, learning rate {optim.learning_rate:g}{_cpu_time(run)}"
+    yield "Software", _software(run)
 
 
-def notices(label: str) -> Markup:
-    """What must be said beside any figure on data of this label."""
-    return join(
-        _notice(*SIMULATED) if "simulated" in label.lower() else join(),
-        _notice(*TABLETOP) if "tabletop" in label.lower() else join(),
-    )
+def hide_folders(text: str) -> str:
+    """A note without the folders of the machine that it was written on."""
+    return _FOLDERS.sub("", text)
+
+
+def _samples(evaluation: Evaluation) -> str:
+    samples = evaluation.samples
+    mode = SAMPLING_MODES[samples.mode].about if samples.mode in SAMPLING_MODES else samples.mode
+    how = "" if evaluation.has_one_mode else f", {mode}"
+    return f"{samples.number} plans per window{how}, seed {samples.seed}"
+
+
+def _cpu_time(run: RunRecord) -> str:
+    cpu_s = run.metrics.get("cpu_s", ())
+    if not cpu_s or not cpu_s[-1] >= 0:
+        return ""
+    return f", {cpu_s[-1]:.0f} CPU seconds" if cpu_s[-1] < 600 else f", {cpu_s[-1] / 60:.0f} CPU minutes"
+
+
+def _software(run: RunRecord) -> str:
+    environment = run.environment
+    versions = {"p3iv": environment.p3iv, "Python": environment.python, "torch": environment.packages.get("torch")}
+    parts = [f"{name} {version}" for name, version in versions.items() if version]
+    return ", ".join([*parts, *([f"on {environment.device}"] if environment.device else [])])
 
 
 def _opening(content: Content) -> Markup:
     run, evaluation = content.run, content.run.evaluation
-    horizon = run.setting("data.horizon", evaluation.horizon)
-    data, _, encoder = evaluation.data.partition(" (")
-    beneath = f"T = {horizon}" + (f" · {encoder.rstrip(')')}" if encoder else "")
+    _, _, encoder = evaluation.data.partition(" (")
+    beneath = f"T = {run.config.data.horizon}" + (f" · {encoder.rstrip(')')}" if encoder else "")
     return tag(
         "header",
-        tag("h1", f"{run.setting('planner', 'p3iv')} on {data}", tag("small", beneath)),
+        tag("h1", f"{run.config.planner} on {run.dataset_name}", tag("small", beneath)),
         notices(evaluation.data),
-        tag("p", _summary(run), class_="lede"),
-        *(tag("p", f"Note: {hide_paths(note)}", class_="note") for note in (*evaluation.notes, *content.notes)),
+        tag("p", _summary(evaluation), class_="lede"),
+        *(tag("p", f"Note: {hide_folders(note)}", class_="note") for note in (*evaluation.notes, *content.notes)),
     )
 
 
-def _notice(name: str, meaning: str) -> Markup:
-    return tag("p", tag("strong", name), " ", meaning, class_="notice")
-
-
-def _summary(run: RunRecord) -> Markup:
-    """One sentence with the figure that matters most."""
-    evaluation = run.evaluation
-    steps = counted(evaluation.horizon, "step")
-    begin = f"From what is seen at a start and at a goal, the planner names the {steps} between them."
-    followed = "own" if "own" in evaluation.decoders else "viterbi"
-    leaf = evaluation.decoders.get(followed, {}).get("success_rate")
-    if leaf is None:
-        return join(begin)
-    interval = "" if leaf.low is None or leaf.high is None else f" ({percent(leaf.low)}{DASH}{percent(leaf.high)})"
-    windows = f"{counted(evaluation.num_windows, f'{evaluation.split} window')}"
+def _summary(evaluation: Evaluation) -> Markup:
+    """One sentence with the most important number."""
+    score = evaluation.plan_scores["success_rate"]
+    text = METRICS["success_rate"].text
+    interval = f" ({text(score.low)}{DASH}{text(score.high)})" if score.has_ends else ""
     return join(
-        f"{begin} On {windows} of ",
-        evaluation.data,
-        ", its plan is the reference, step for step, in ",
-        tag("b", f"{percent(leaf.value)} %"),
+        f"The planner sees a start and a goal and predicts the {counted(evaluation.horizon, 'step')} between them. "
+        f"On {counted(evaluation.num_windows, f'{evaluation.side} window')} of {evaluation.data}, its recommended plan "
+        "equals the reference, step for step, in ",
+        tag("b", f"{text(score.value)} %"),
         f"{interval}.",
     )
 
 
-def _trained(content: Content) -> Markup:
-    pairs = [(name, value) for name, value in facts(content.run) if value]
-    entries = [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs]
-    return tag("section", tag("h2", "What was trained on what"), tag("dl", *entries))
+def _settings(content: Content) -> Markup:
+    entries = [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe_run(content.run) if value]
+    return tag("section", tag("h2", "What was trained"), tag("dl", *entries))
 
 
-def _results(run: RunRecord, numbers: _Numbers) -> Markup:
-    label = run.evaluation.data
-    has_row, released = published_for(run) is not None, released_table(run)
-    mixed = "† In the paper these two columns hold other metrics, a macro precision and a bitwise IoU"
-    mixed += ": the next table has their like." if released else "."
+def _results(run: RunRecord, published: Published | None, captions: _Captions) -> Markup:
+    label, metrics = run.evaluation.data, metrics_of("plans")
+    released = released_table(run, published)
+    note = published_note(run, published, metrics) if published else None
+    dagger = "† In the paper these two columns are other metrics, a macro precision and a bitwise IoU"
+    dagger += ": the next table has the same metrics for our plans." if released else "."
     return _section(
         "Results",
-        numbers.table(
-            score_table(run),
-            f"Scores on {label}, in percent, with 95 % intervals from resampled videos; each dot lies on a line from 0 "
-            "to a round figure above the best. Success rate: the plan is the reference. Mean accuracy: positions with "
-            "the right step. Mean IoU: overlap of the two sets of steps, whatever their order.",
-            mixed if has_row else None,
-            published_note(run),
+        captions.table(
+            score_table(run, published),
+            f"Scores on {label}, in percent, with 95 % intervals from resampled videos; each dot is on a line from 0 "
+            f"to a round number above the best. {_explain(*(metric.name for metric in metrics))}",
+            dagger if published else None,
+            note,
         ),
-        numbers.table(
+        captions.table(
             released,
             f"The same plans on {label}, scored as released code scores them, in percent. These metrics are not what "
-            "their usual names say; bitwise IoU even changes when the same actions are numbered otherwise, and the "
-            "paper numbers them in its own way: its figure is of the same kind as ours, but not comparable exactly.",
-            published_note(run),
+            "their usual names say. Bitwise IoU even changes when the same actions are numbered in another order, and "
+            "the paper has an order of its own: its number is of the same kind as ours, but not exactly comparable.",
+            note,
         ),
-        numbers.table(
-            distribution_table(run),
-            f"Sampled plans against the plans that occur, on {label}. KL divergence and negative log-likelihood: lower "
-            "is better; 1 % of the probability is spread over all plans, so that one never drawn costs much but not "
-            "infinitely much. Mode precision: samples that are a right plan. Mode recall: right plans that were drawn.",
-            "The paper states neither smoothing nor logarithm for its figures." if has_row else None,
+        captions.table(
+            distribution_table(run, published),
+            f"Sampled plans against the plans that occur, on {label}. 1 % of the probability is spread over all plans, "
+            "so that a plan that was never sampled costs much, but not infinitely much. "
+            f"{_explain('mode_precision', 'mode_recall', 'cosine_distance')}",
+            "The paper states neither smoothing nor logarithm for its numbers." if published else None,
         ),
     )
 
 
-def _training(run: RunRecord, numbers: _Numbers) -> Markup:
-    panels = draw_curves(run)
+def _explain(*names: str) -> str:
+    return " ".join(f"{METRICS[name].title.capitalize()}: {METRICS[name].about}." for name in names)
+
+
+def _training(run: RunRecord, captions: _Captions) -> Markup:
+    panels = draw_curves(run.metrics, run.evaluation.epoch)
     return _section(
         "Training",
-        numbers.figure(
+        captions.figure(
             tag("div", *panels, class_="panels") if panels else None,
-            "Read each curve from left to right, one point per epoch; the triangle marks the epoch whose planner was "
-            "kept, chosen on validation windows alone.",
+            "One point per epoch; the triangle marks the epoch whose planner was kept, chosen on validation windows "
+            "alone.",
         ),
     )
 
 
-def _procedures(run: RunRecord, numbers: _Numbers) -> Markup:
-    parts = [part for part in (task_table(run.evaluation), draw_positions(run.evaluation)) if part]
+def _tasks(run: RunRecord, captions: _Captions) -> Markup:
+    evaluation = run.evaluation
+    parts = [part for part in (task_table(evaluation.tasks), draw_positions(evaluation.positions)) if part]
     return _section(
         "By procedure and by position",
-        numbers.figure(
+        captions.figure(
             tag("div", *parts, class_="beside") if parts else None,
-            f"Bars are success rates on {run.evaluation.data} from 0 to 100 %, thin lines their 95 % intervals, "
-            "upright ticks the mean accuracy of the same plans; dots are the share of windows with the right step at "
-            "a position.",
+            f"Left: success rates on {evaluation.data} from 0 to 100 % as bars, with 95 % intervals as thin lines; the "
+            "vertical ticks are the mean accuracy of the same plans. Right: share of windows with the right step at "
+            "each position.",
         ),
     )
 
 
-def _calibration(content: Content, numbers: _Numbers) -> Markup:
+def _calibration(content: Content, captions: _Captions) -> Markup:
     counts = content.reliability
-    if counts is None or not (counts.decoded.total or counts.drawn.total):
+    if counts is None:
         return join()
-    panels = [
-        draw_reliability(part, title=title, said=said)
-        for part, title, said in (
-            (counts.decoded, "The decoded plan", "probability under the chain, %"),
-            (counts.drawn, "Every plan that was drawn", "share of the samples, %"),
+    parts = [
+        (part, title, x_label)
+        for part, title, x_label in (
+            (counts.recommended, "Recommended plans", "probability of the plan, %"),
+            (counts.sampled, "All sampled plans", "share of the samples, %"),
         )
         if part.total
     ]
-    errors = [
-        f"{name} {percent(part.calibration_error)} %"
-        for name, part in (("decoded plan", counts.decoded), ("drawn plans", counts.drawn))
-        if part.total
-    ]
+    if not parts:
+        return join()
+    panels = [draw_reliability(part, title=title, x_label=x_label) for part, title, x_label in parts]
+    errors = [f"{title.lower()} {percent(part.calibration_error)} %" for part, title, _ in parts]
     return _section(
-        "Can the probabilities be believed?",
-        numbers.figure(
+        "Calibration",
+        captions.figure(
             tag("div", *panels, class_="panels reliability"),
-            "Plans are grouped by the probability that they were given; a dot shows how often such plans were the "
-            "reference (in percent, with a 95 % interval, Wilson). On the dashed line both agree, below it the planner "
-            f"is too sure. Expected calibration error: {', '.join(errors)}. Data: {content.run.evaluation.data}.",
+            "Plans are grouped by their probability; a dot shows how often the plans of a group are the reference (in "
+            "percent, with a 95 % Wilson interval). On the dashed line both agree; below it the planner is too sure. "
+            f"Expected calibration error: {', '.join(errors)}. Data: {content.run.evaluation.data}.",
         ),
     )
 
 
-def _gallery(content: Content, numbers: _Numbers) -> Markup:
+def _gallery(content: Content, captions: _Captions) -> Markup:
     if not content.cases:
         return join()
     parts: list[Markup] = []
@@ -243,18 +260,18 @@ def _gallery(content: Content, numbers: _Numbers) -> Markup:
         cases = [window for window in content.cases if window.is_right is is_right]
         if cases:
             subtitle = f"{title}, from the most to the least confident"
-            parts += [tag("h3", subtitle, class_="kind"), *(show_case(window, content.shelf) for window in cases)]
-    numbers.figures += 1
+            parts += [tag("h3", subtitle, class_="kind"), *(show_case(window, content.frames) for window in cases)]
+    captions.num_figures += 1
     caption = tag(
         "p",
-        tag("b", f"Figure {numbers.figures}. "),
-        "Each graph merges all sampled plans of one window: read it from start to goal, every box is a step at "
-        "its position with the share of all samples that have it there. In the lists, underlined steps differ from the "
-        "reference. The windows are picked by a rule, at even distances in the order of confidence, not by taste. "
+        tag("b", f"Figure {captions.num_figures}. "),
+        "Each graph merges all sampled plans of one window. Read it from start to goal: every box is a step at its "
+        "position, with the share of samples that have it there. In the lists, underlined steps differ from the "
+        "reference. The windows are at even distances in the order of confidence; none was picked by hand. "
         f"Data: {content.run.evaluation.data}.",
         class_="caption",
     )
-    missing = content.shelf.why_empty
+    missing = content.frames.why_empty
     note = tag("p", f"No pictures: {missing}.", class_="note") if missing else join()
     return _section("Plans, window by window", caption, graph_legend(), note, *parts)
 
@@ -264,6 +281,6 @@ def _section(title: str, *parts: Markup) -> Markup:
     return tag("section", tag("h2", title), *shown) if shown else join()
 
 
-def _captioned(kind: str, number: Markup, content: Markup, caption: str, *footnotes: str | None) -> Markup:
+def _captioned(kind: str, name: str, content: Markup, caption: str, *footnotes: str | None) -> Markup:
     below = [tag("p", line, class_="footnote") for line in footnotes if line]
-    return tag("figure", tag("figcaption", number, caption, class_="caption"), content, *below, class_=kind)
+    return tag("figure", tag("figcaption", tag("b", name), caption, class_="caption"), content, *below, class_=kind)

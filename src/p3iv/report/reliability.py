@@ -1,14 +1,15 @@
-"""Do plans that are said to hold with probability p hold in a share p of the windows?"""
+"""Calibration: of the plans that were given probability p, is a share p the reference?"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 
-from p3iv.report.cells import percent
-from p3iv.report.markup import Markup, join, tag
-from p3iv.report.svg import Frame, drawing, line, polyline, text
-from p3iv.report.windows import WindowPlans
+from markupsafe import Markup
+
+from p3iv.evaluation.predictions import NamedLine
+from p3iv.report.charts import Frame, drawing, line, percent, polyline, text, whisker, whole_percent
+from p3iv.report.html import join, tag
 
 NUM_BINS = 10
 _Z = 1.96  # of a 95 % interval
@@ -17,7 +18,7 @@ _SIZE, _BARS = 224.0, 44.0  # of the diagram, and of the counts below it
 
 @dataclass
 class ReliabilityCounts:
-    """Probabilities in bins of equal width, counted as they come; a probability of 1 is in the last."""
+    """Probabilities in bins of equal width; a probability of 1 is in the last."""
 
     num_plans: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
     num_right: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
@@ -36,28 +37,28 @@ class ReliabilityCounts:
 
     @property
     def bins(self) -> list[Bin]:
-        """The bins that hold something."""
+        """The bins that are not empty."""
         columns = zip(self.num_plans, self.num_right, self.sum_probability, strict=True)
         return [
-            Bin(place, number, right / number, said / number)
-            for place, (number, right, said) in enumerate(columns)
+            Bin(place, number, right / number, total / number)
+            for place, (number, right, total) in enumerate(columns)
             if number
         ]
 
     @property
     def calibration_error(self) -> float:
-        """The mean over plans of |said - observed| in their bins."""
-        return sum(bin_.num_plans * abs(bin_.said - bin_.observed) for bin_ in self.bins) / max(self.total, 1)
+        """The mean over plans of |predicted - observed| in their bins."""
+        return sum(bin_.num_plans * abs(bin_.predicted - bin_.observed) for bin_ in self.bins) / max(self.total, 1)
 
 
 @dataclass(frozen=True)
 class Bin:
-    """One bin: what was said on average, and what came of it."""
+    """One bin: the mean predicted probability, and the share of its plans that are the reference."""
 
     place: int
     num_plans: int
     observed: float
-    said: float
+    predicted: float
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -70,34 +71,34 @@ class Bin:
 
 @dataclass
 class Reliability:
-    """Two questions: of the plan that was decoded, and of every plan that was drawn."""
+    """Counts of the recommended plans, and of every sampled plan."""
 
-    decoded: ReliabilityCounts = field(default_factory=ReliabilityCounts)
-    drawn: ReliabilityCounts = field(default_factory=ReliabilityCounts)
+    recommended: ReliabilityCounts = field(default_factory=ReliabilityCounts)
+    sampled: ReliabilityCounts = field(default_factory=ReliabilityCounts)
 
-    def add(self, window: WindowPlans) -> None:
+    def add(self, window: NamedLine) -> None:
         """Count the plans of one window."""
-        if window.probability is not None:
-            self.decoded.add(window.probability, is_right=window.is_right)
-        for plan, count in window.samples:
-            self.drawn.add(count / window.num_samples, is_right=plan == window.reference)
+        if window.plan_probability is not None:
+            self.recommended.add(window.plan_probability, is_right=window.is_right)
+        for plan, count in window.ranked_samples:
+            self.sampled.add(count / window.num_samples, is_right=plan == window.reference)
 
 
-def draw_reliability(counts: ReliabilityCounts, *, title: str, said: str) -> Markup:
-    """One diagram: observed share over said probability, and how many plans each bin holds."""
+def draw_reliability(counts: ReliabilityCounts, *, title: str, x_label: str) -> Markup:
+    """One diagram: observed share over predicted probability, and how many plans each bin holds."""
     frame = Frame(44, 30, _SIZE, _SIZE, (0, 1), (0, 1))
     below = Frame(frame.left, frame.bottom + 44, _SIZE, _BARS, (0, 1), (0, max(counts.num_plans, default=1)))
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
     diagonal = line(frame.x(0), frame.y(0), frame.x(1), frame.y(1), class_="diagonal")
-    means = [(frame.x(bin_.said), frame.y(bin_.observed)) for bin_ in counts.bins]
+    means = [(frame.x(bin_.predicted), frame.y(bin_.observed)) for bin_ in counts.bins]
     label = f"{title}: calibration error {percent(counts.calibration_error)} %, {counts.total} plans"
     return drawing(
         frame.right + 12,
         below.bottom + 18,
         text(0, 12, title, class_="panel"),
-        frame.axes(ticks, ticks, x_label=said, show_x=_whole_percent, show_y=_whole_percent),
+        frame.axes(ticks, ticks, x_label=x_label, show_x=whole_percent, show_y=whole_percent),
         diagonal,
-        *(_whisker(frame, bin_) for bin_ in counts.bins),
+        *(whisker(frame.x(bin_.predicted), frame, *bin_.interval) for bin_ in counts.bins),
         polyline(means, class_="series"),
         *(
             tag("circle", _bin_title(bin_), cx=x, cy=y, r=3.6, class_="dot")
@@ -106,12 +107,6 @@ def draw_reliability(counts: ReliabilityCounts, *, title: str, said: str) -> Mar
         _histogram(below, counts),
         label=label,
     )
-
-
-def _whisker(frame: Frame, bin_: Bin) -> Markup:
-    low, high = bin_.interval
-    x = frame.x(bin_.said)
-    return line(x, frame.y(low), x, frame.y(high), class_="whisker")
 
 
 def _histogram(frame: Frame, counts: ReliabilityCounts) -> Markup:
@@ -133,13 +128,9 @@ def _bin_title(bin_: Bin) -> Markup:
     low, high = bin_.interval
     return tag(
         "title",
-        f"said {percent(bin_.said)} %, observed {percent(bin_.observed)} % ({percent(low)} to {percent(high)}), "
-        f"{bin_.num_plans} plans",
+        f"predicted {percent(bin_.predicted)} %, observed {percent(bin_.observed)} % "
+        f"({percent(low)} to {percent(high)}), {bin_.num_plans} plans",
     )
-
-
-def _whole_percent(share: float) -> str:
-    return f"{100 * share:.0f}"
 
 
 def _short(number: int) -> str:

@@ -1,21 +1,26 @@
-"""From a run folder to report.html."""
+"""Write report.html for a run, and the plans between two moments as an SVG file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from p3iv.errors import ConfigError, DatasetError
+from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines_at
 from p3iv.files import write_text
-from p3iv.report.gallery import Scan, choose_cases, scan_predictions
-from p3iv.report.inputs import PREDICTIONS_FILE, RunRecord, read_run
+from p3iv.plans.distribution import PlanDistribution
+from p3iv.report.gallery import FrameSource, Scan, choose_cases, scan_predictions
+from p3iv.report.graph import merge_plans
+from p3iv.report.graph_drawing import HORIZONTAL, draw_graph
+from p3iv.report.html import standalone_svg
 from p3iv.report.page import Content, build_page
-from p3iv.report.pictures import PictureShelf
-from p3iv.report.windows import read_windows_at
+from p3iv.report.run_files import RunRecord, read_run
+from p3iv.report.tables import Published
 from p3iv.types import counted
 
-MOST_CASES = 60
+MAX_CASES = 60
+FindPublished = Callable[[RunRecord], Published | None]
 
 
 @dataclass(frozen=True)
@@ -29,61 +34,65 @@ class ReportResult:
     notes: tuple[str, ...]  # what the report lacks, and why
 
 
-def write_report(run: Path, *, data: Path | None = None, num_cases: int = 8) -> ReportResult:
-    """Write RUN/report.html, one file with all in it, from what `p3iv train` and `p3iv evaluate` left in RUN.
+def write_report(
+    run: Path, *, data: Path | None = None, num_cases: int = 8, find_published: FindPublished = lambda _: None
+) -> ReportResult:
+    """Write RUN/report.html, one file with everything in it, from the files of `p3iv train` and `p3iv evaluate`.
 
     Args:
         run: the run folder.
-        data: the dataset folder, where it is no longer where the run was trained on it; only its videos are read.
+        data: the dataset folder, if it has moved since the training; only its videos are read.
         num_cases: windows in the gallery.
+        find_published: returns what the paper printed for the dataset, horizon and protocol of a run.
     """
-    if not 0 <= num_cases <= MOST_CASES:
-        raise ConfigError(f"--cases {num_cases}, but it must be from 0 to {MOST_CASES}.")
+    if not 0 <= num_cases <= MAX_CASES:
+        raise ConfigError(f"--cases {num_cases}, but it must be from 0 to {MAX_CASES}.")
     record = read_run(run)
-    shelf = PictureShelf(_dataset_folder(record, data))
+    frames = FrameSource(_dataset_folder(record, data))
     predictions = run / PREDICTIONS_FILE
     scan = scan_predictions(predictions) if predictions.is_file() else None
     chosen = choose_cases(scan.candidates, num_cases) if scan else []
     notes = [*_check_windows(record, scan), *_check_epoch(record)]
     content = Content(
         run=record,
+        published=find_published(record),
         reliability=scan.reliability if scan else None,
-        cases=read_windows_at(predictions, [case.offset for case in chosen]) if chosen else (),
-        shelf=shelf,
+        cases=read_lines_at(predictions, [case.offset for case in chosen], NamedLine) if chosen else (),
+        frames=frames,
         notes=tuple(notes),
     )
     page = build_page(content)
     write_text(run / "report.html", page)
-    if chosen and shelf.why_empty:
-        notes.append(f"no pictures: {shelf.why_empty}")
-    if shelf.num_broken:
-        notes.append(f"{counted(shelf.num_broken, 'picture')} could not be read from the videos")
+    if chosen and frames.why_empty:
+        notes.append(f"no pictures: {frames.why_empty}")
+    if frames.num_broken:
+        notes.append(f"{counted(frames.num_broken, 'picture')} could not be read from the videos")
     return ReportResult(
         path=run / "report.html",
         num_windows=len(scan.candidates) if scan else 0,
         num_cases=len(chosen),
-        num_pictures=shelf.num_read,
+        num_pictures=frames.num_read,
         notes=tuple(notes),
     )
 
 
 def _check_epoch(run: RunRecord) -> Iterator[str]:
-    """A run that was trained on after its evaluation may keep another planner than the one that was evaluated."""
-    if run.kept_epoch is not None and run.best_epoch != run.kept_epoch:
+    """A run that was resumed after its evaluation may keep another planner than the one that was evaluated."""
+    evaluated = run.evaluation.epoch
+    if run.kept_epoch is not None and evaluated != run.kept_epoch:
         yield (
-            f"the planner of epoch {run.best_epoch} was evaluated, but the run now keeps that of epoch "
-            f"{run.kept_epoch}: evaluate it again"
+            f"the planner of epoch {evaluated} was evaluated, but the run now keeps that of epoch {run.kept_epoch}: "
+            "evaluate it again"
         )
 
 
 def _dataset_folder(run: RunRecord, data: Path | None) -> Path | None:
-    """Where to look for videos: a folder that was named must be a dataset, one that was remembered may have gone."""
+    """Where to look for videos: `data` must be a dataset folder; the folder in environment.json may have moved."""
     if data is not None:
         if not (data / "steps.csv").is_file():
-            raise DatasetError(f"{data} is no dataset folder: it has no steps.csv.")
+            raise DatasetError(f"{data} is not a dataset folder: it has no steps.csv.")
         return data
-    remembered = run.environment.get("dataset")
-    return Path(remembered) if isinstance(remembered, str) else None
+    return run.environment.dataset
 
 
 def _check_windows(run: RunRecord, scan: Scan | None) -> list[str]:
@@ -92,7 +101,21 @@ def _check_windows(run: RunRecord, scan: Scan | None) -> list[str]:
     found, expected = len(scan.candidates), run.evaluation.num_windows
     if found != expected:
         return [
-            f"{PREDICTIONS_FILE} holds {counted(found, 'window')}, evaluation.json speaks of {expected}: "
-            f"they are of different evaluations"
+            f"{PREDICTIONS_FILE} has {counted(found, 'window')} and evaluation.json {expected}: they are from "
+            "different evaluations"
         ]
     return []
+
+
+def draw_distribution(distribution: PlanDistribution) -> str:
+    """All sampled plans merged into one graph, as an SVG file."""
+    line = NamedLine(
+        window="plan",
+        plan=distribution.words(distribution.plan),
+        plan_probability=distribution.plan_probability,
+        samples=tuple(
+            (distribution.words(plan), count)
+            for plan, count in zip(distribution.plans, distribution.counts, strict=True)
+        ),
+    )
+    return standalone_svg(draw_graph(merge_plans(line), HORIZONTAL))

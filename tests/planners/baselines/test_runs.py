@@ -41,7 +41,7 @@ def test_every_planner_trains_evaluates_and_plans(
     found = evaluate(EvaluationRequest(run, settings=SampleSettings(20)))
     assert (found.planner, found.decoder) == (name, "viterbi" if name == "p3iv" else "own")
     line = json.loads((run / "predictions.jsonl").read_text().splitlines()[0])
-    assert len(line["prediction"]) == 3
+    assert len(line["plan"]) == 3
     assert sum(count for _, count in line["samples"]) == 20
     write_report(run)
     assert name in (run / "README.md").read_text()
@@ -50,7 +50,7 @@ def test_every_planner_trains_evaluates_and_plans(
     start, goal = data.test.start[:4], data.test.goal[:4]
     together = planner.plan_many(start, goal, num_samples=30)
     assert planner.plan(start[2], goal[2], num_samples=30) == together[2]
-    assert line["prediction"] == list(together[0].words(together[0].plan))
+    assert line["plan"] == list(together[0].words(together[0].plan))
 
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv"])

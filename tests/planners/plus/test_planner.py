@@ -75,7 +75,7 @@ def test_evaluation_scores_the_best_paths_and_probabilities_of_its_own_chain(
     assert found.distribution["exact_kl"].value == pytest.approx(exact.kl.mean().item(), abs=1e-4)
     lines = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     probabilities = chain.log_probability(best, torch.arange(len(best))).exp()
-    assert [line["probability"] for line in lines] == pytest.approx(probabilities.tolist(), abs=1e-4)
+    assert [line["plan_probability"] for line in lines] == pytest.approx(probabilities.tolist(), abs=1e-4)
 
 
 def test_samples_are_draws_from_that_chain_in_every_mode(

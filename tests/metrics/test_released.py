@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from metrics.conftest import Case, cases
 from p3iv.metrics import distributions
 from p3iv.metrics.distributions import cosine_distances
-from p3iv.metrics.published import batch_ious, bitwise_ious, macro_precision, marginal_divergences
 from p3iv.metrics.references import references_of
+from p3iv.metrics.released import batch_ious, bitwise_ious, macro_precision, marginal_divergences
 from p3iv.plans.distribution import count_plans
 
 plan_lists = st.integers(1, 4).flatmap(

@@ -1,0 +1,158 @@
+"""Metrics as released code computes them, under names of their own, so that published numbers can be compared.
+
+None of them is what its column heading says. What the code computes, as of its last commit:
+
+- P3IV: mIoU is `bitwise_ious`, mAcc is `macro_precision`. SkipPlan and SCHEMA use the same mIoU, and plain accuracy
+  as mAcc. (SkipPlan weighs batches by their size // T, which is the mean over windows but for the last batch.)
+- PDPP: prints `batch_ious` as MIoU1, and as MIoU2 the set IoU of every window. Its KL and NLL are
+  `marginal_divergences`; so are SCHEMA's.
+- SCHEMA also prints a fourth IoU, of sets that grow from window to window of a batch and are never cleared.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_means, draw_resamples, interval_of
+from p3iv.metrics.distributions import Divergences, count_actions, sampled_actions
+from p3iv.metrics.references import ReferencePlans
+from p3iv.plans.distribution import PlanCounts
+
+BATCH_SIZE = 32
+_EPSILON = 1e-6  # the released code's
+_SHARPNESS = 10  # PDPP multiplies marginals by it before the softmax
+_CLASSES = 128  # actions counted at a time
+
+
+def bitwise_ious(plans: Tensor, references: Tensor) -> Tensor:
+    """P3IV's mIoU: sums of the bitwise `and` and `or` of the ids at every position, divided: (N,) float64.
+
+    The same actions in another order lose, and unlike actions with like ids win:
+
+    >>> bitwise_ious(torch.tensor([[3, 5, 9], [104, 105, 103]]), torch.tensor([[9, 5, 3], [96, 97, 99]]))
+    tensor([0.2593, 0.9359], dtype=torch.float64)
+
+    It changes when the same actions are numbered otherwise. Ids are taken as they come, here from 0; P3IV's files of
+    CrossTask count from 1, in an order of their own.
+    """
+    both = (plans & references).sum(dim=1).double()
+    either = (plans | references).sum(dim=1).double()
+    return (both + _EPSILON) / (either + _EPSILON)
+
+
+def macro_precision(plans: Tensor, references: Tensor) -> float:
+    """P3IV's mAcc: the precision of every action over all positions of all windows, averaged over actions.
+
+    As scikit-learn's `precision_score(average="macro")`, it takes the actions that occur among references or
+    plans, and an action that was never predicted has precision 0.
+
+    >>> macro_precision(torch.tensor([[1, 1, 1, 1, 1, 9]]), torch.tensor([[1, 1, 1, 1, 1, 2]]))  # (1 + 0 + 0) / 3
+    0.3333333333333333
+    """
+    size = 1 + int(torch.maximum(plans.max(), references.max()))
+    hits = torch.bincount(plans[plans == references], minlength=size)
+    predicted = torch.bincount(plans.flatten(), minlength=size)
+    occurs = predicted + torch.bincount(references.flatten(), minlength=size) > 0
+    return (hits / predicted.clamp_min(1).double())[occurs].mean().item()
+
+
+def batch_ious(plans: Tensor, references: Tensor, batch_size: int = BATCH_SIZE) -> Tensor:
+    """PDPP's MIoU1: the IoU of all actions of a mini-batch, given to each of its windows: (N,) float64.
+
+    Their mean is PDPP's, which weighs batches by their sizes. It changes with the batch size and the order of windows.
+
+    >>> batch_ious(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[3, 4], [1, 2]]), batch_size=2)  # set IoU: 0 and 0
+    tensor([1., 1.], dtype=torch.float64)
+
+    The default is what PDPP's documented evaluation makes of `--batch_size_val=256` on its 8 processes (and the batch
+    size of P3IV and SkipPlan); its argument's own default, 1024, would be 128. There every process takes each eighth
+    window; here batches are windows that follow one another.
+    """
+    batch = torch.arange(len(plans)) // batch_size  # (N,)
+    actions, ids = torch.unique(torch.stack((plans, references)), return_inverse=True)
+    held = torch.zeros(2, int(batch[-1]) + 1, len(actions), dtype=torch.bool)  # by plans, by references
+    held[0, batch[:, None], ids[0]] = True
+    held[1, batch[:, None], ids[1]] = True
+    iou = held.all(dim=0).sum(dim=1).double() / held.any(dim=0).sum(dim=1)
+    return iou[batch]
+
+
+def marginal_divergences(samples: PlanCounts, references: ReferencePlans, num_actions: int) -> Divergences:
+    """PDPP's KL and NLL: of the actions at single positions, averaged over positions.
+
+    Shares of the samples and of the references (each as often as it occurs) are multiplied by 10 and put through a
+    softmax over all actions; two distributions of plans that agree at every position are equal to it. Computed in
+    float64 where PDPP has float32.
+    """
+    kl, nll = (torch.empty(len(samples), dtype=torch.float64) for _ in range(2))
+    for windows, counts in sampled_actions(samples, num_actions):
+        groups, place = torch.unique(references.group[windows], return_inverse=True)
+        log_p = torch.log_softmax(_SHARPNESS * _marginals(references, groups, num_actions), dim=2)
+        log_q = torch.log_softmax(_SHARPNESS * counts / samples.totals[windows, None, None], dim=2)
+        p = log_p.exp()
+        nll[windows] = -(p[place] * log_q).sum(dim=2).mean(dim=1)
+        kl[windows] = nll[windows] + (p * log_p).sum(dim=2).mean(dim=1)[place]
+    return Divergences(kl=kl.clamp_min(0), nll=nll)  # below 0 by rounding alone
+
+
+def score_released(
+    plans: Tensor, references: Tensor, resamples: Resamples, *, batch_size: int = BATCH_SIZE
+) -> dict[str, Interval]:
+    """Plans (N, T) as released code scores them.
+
+    Batches are resampled as they are. Forming them again from resampled videos would put copies of a window side by
+    side, which makes the sets of a batch smaller: in a trial with videos ordered by task, none of 40 such intervals
+    held the score of other videos of the same kind, where 36 of 40 intervals of resampled batches did.
+    """
+    batches = draw_resamples([number // batch_size for number in range(len(plans))], len(resamples.draws))
+    return {
+        "macro_precision": bootstrap_macro_precision(plans, references, resamples),
+        **bootstrap_means({"bitwise_iou": bitwise_ious(plans, references)}, resamples),
+        **bootstrap_means({"batch_iou": batch_ious(plans, references, batch_size)}, batches),
+    }
+
+
+def marginal_values(samples: PlanCounts, references: ReferencePlans, num_actions: int) -> dict[str, Tensor]:
+    """PDPP's KL and NLL of every window, (N,) each."""
+    divergences = marginal_divergences(samples, references, num_actions)
+    return {"marginal_kl": divergences.kl, "marginal_nll": divergences.nll}
+
+
+def bootstrap_macro_precision(plans: Tensor, references: Tensor, resamples: Resamples) -> Interval:
+    """Macro precision with its interval; it is not a mean over windows, so every action is counted in every video.
+
+    Rare actions are missing in some resamples, which shifts the whole distribution (in a trial on 100 videos by -0.7
+    standard errors), so the interval is shifted back until the mean of the resamples is the score.
+    """
+    value = macro_precision(plans, references)
+    actions, ids = torch.unique(torch.stack((plans, references)), return_inverse=True)  # (2, N, T)
+    total, number = (torch.zeros(len(resamples.draws), dtype=torch.float64) for _ in range(2))
+    for start in range(0, len(actions), _CLASSES):
+        hits, predicted, occurring = _class_counts(ids - start, min(_CLASSES, len(actions) - start), resamples)
+        total += (hits / predicted.clamp_min(1)).sum(dim=1)
+        number += (occurring > 0).sum(dim=1)
+    scores = total / number
+    return interval_of(value, (scores - scores.mean() + value).clamp(0, 1), resamples.draws.shape[1])
+
+
+def _class_counts(ids: Tensor, num_actions: int, resamples: Resamples) -> tuple[Tensor, ...]:
+    """How often actions 0 to C - 1 are hit, predicted, and predicted or referred to, in every resample: (B, C) each."""
+    predicted, referred = ids
+    cluster = resamples.cluster[:, None].expand_as(predicted)
+    tables = []
+    for chosen in (torch.where(predicted == referred, predicted, -1), predicted, referred):
+        here = (chosen >= 0) & (chosen < num_actions)
+        places = cluster[here] * num_actions + chosen[here]
+        counts = torch.bincount(places, minlength=resamples.draws.shape[1] * num_actions)
+        tables.append(counts.view(-1, num_actions))
+    tables[2] += tables[1]
+    return resamples.sums(torch.cat(tables, dim=1).double()).chunk(3, dim=1)
+
+
+def _marginals(references: ReferencePlans, groups: Tensor, num_actions: int) -> Tensor:
+    """Probability of every action at every position in some groups: (g, T, A)."""
+    place = torch.full((len(references.first) - 1,), -1).index_copy(0, groups, torch.arange(len(groups)))
+    owner = place[references.group_of_row]
+    here = owner >= 0
+    return count_actions(references.plans[here], references.probabilities[here], owner[here], len(groups), num_actions)
