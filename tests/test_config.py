@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 import yaml
@@ -10,8 +11,12 @@ from hypothesis import strategies as st
 from p3iv.config import (
     PRESETS,
     Config,
+    CurationSettings,
+    LossConfig,
+    ModelConfig,
     OptimConfig,
     config_from,
+    describe_settings,
     override,
     parse_settings,
     preset_config,
@@ -41,17 +46,18 @@ def test_the_default_is_the_paper_s() -> None:
     ("setting", "message"),
     [
         ("model.width=-4", "model.width=-4"),
-        ("model.heads=7", "a divisor of width=128"),
-        ("model.width=64.5", "a whole number"),
+        ("model.heads=7", "a divisor of model.width=128"),
+        ("model.width=64.5", "an even whole number from 2"),
+        ("model.layers=2.5", "a whole number from 1"),
         ("model.widht=64", "no setting 'model.widht'"),
         ("model=3", "no setting 'model'"),
         ("loss.diversity_form=best", "inverse or paper"),
-        ("loss.latents=1", "at least 2"),
+        ("loss.latents=1", "a whole number from 2"),
         ("loss.action=nan", "finite"),
         ("optim.precision=float16", "float32, float64 or mixed"),
         ("optim.max_cpu_s=0", "above 0"),
-        ("optim.patience=0", "at least 1"),
-        ("optim.epochs=0", "at least 1, or null"),
+        ("optim.patience=0", "a whole number from 1, or null"),
+        ("optim.epochs=0", "a whole number from 1, or null"),
         ("baseline.goal_weight=-1", "a finite number from 0, or null"),
         ("data.observation=median", "mean or concat"),
         ("seed=-1", "seed=-1"),
@@ -86,8 +92,26 @@ def test_any_setting_gives_a_configuration_or_a_project_error(text: str) -> None
             override(Config(), parse_settings([setting]))
 
 
-def test_every_setting_can_be_named() -> None:
+def test_every_setting_is_described_and_its_default_can_be_set() -> None:
+    infos = list(describe_settings())
     assert {"model.width", "loss.diversity_form", "optim.batch_size", "data.horizon", "seed"} <= set(setting_names())
+    assert [info.name for info in infos if not info.about or not info.allowed] == []
+    assert override(Config(), {info.name: info.default for info in infos}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ModelConfig(width=7), "model.width=7, but it must be an even whole number from 2"),
+        (lambda: CurationSettings(window="sliding"), "window='sliding', but it must be inclusive or after-start"),
+        (lambda: LossConfig(acton=1.0), "no setting loss.acton"),  # type: ignore[call-arg]
+        (lambda: config_from({"model": 3}), "model is 3"),
+        (lambda: config_from({"modle": {}}), "no setting modle"),
+    ],
+)
+def test_sections_that_are_built_in_python_explain_themselves_too(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()
 
 
 @pytest.mark.parametrize(

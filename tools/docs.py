@@ -9,13 +9,9 @@ around it is written by hand. `--check` writes nothing and fails when a part is 
 from __future__ import annotations
 
 import argparse
-import ast
-import dataclasses
 import inspect
 import sys
-import tokenize
 from collections.abc import Callable, Iterator, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +50,18 @@ def _help_of(command: str) -> str:
 
 
 def settings() -> str:
-    """Every setting with its default and the comment beside it in config.py."""
-    sections = []
-    for field in dataclasses.fields(config.Config):
-        value = getattr(config.Config(), field.name)
-        if not dataclasses.is_dataclass(value):
-            continue
-        notes = _notes_of(type(value))
-        rows = [
-            (f"`{field.name}.{name}`", f"`{_yaml(inner)}`", notes.get(name, "")) for name, inner in vars(value).items()
-        ]
-        sections.append(
-            f"## {field.name}\n\n{inspect.getdoc(type(value))}\n\n{table(('setting', 'default', 'meaning'), rows)}"
-        )
-    return "\n\n".join(sections)
+    """Every setting with its default, its allowed values and its meaning, section by section."""
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for info in config.describe_settings():
+        row = (f"`{info.name}`", f"`{_yaml(info.default)}`", info.allowed, info.about)
+        rows.setdefault(info.name.partition(".")[0] if "." in info.name else "", []).append(row)
+    header = ("setting", "default", "allowed", "meaning")
+    return "\n\n".join(
+        f"## {section}\n\n{inspect.getdoc(config.SECTIONS[section])}\n\n{table(header, rows[section])}"
+        if section
+        else f"## Run\n\n{table(header, rows[section])}"
+        for section in rows
+    )
 
 
 def presets() -> str:
@@ -83,26 +77,6 @@ def _yaml(value: object) -> str:
     return (
         {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
     )
-
-
-def _notes_of(kind: type) -> dict[str, str]:
-    """The comment at the end of each field's line, its base classes' included."""
-    notes: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if dataclasses.is_dataclass(base):
-            source = inspect.getsource(base)
-            comments = {
-                token.start[0]: token.string.lstrip("# ")
-                for token in tokenize.generate_tokens(StringIO(source).readline)
-                if token.type == tokenize.COMMENT
-            }
-            fields = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.AnnAssign)]
-            notes |= {
-                node.target.id: comments[node.lineno]
-                for node in fields
-                if isinstance(node.target, ast.Name) and node.lineno in comments
-            }
-    return notes
 
 
 def metrics() -> str:

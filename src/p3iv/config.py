@@ -1,216 +1,226 @@
-"""Settings that validate themselves and name the field and the value that is wrong; presets; `--set key=value`."""
+"""The settings of a run: what each means, its default and its allowed values; presets; `--set KEY=VALUE`.
+
+Each section is a frozen dataclass that validates itself. An invalid value raises a `ConfigError` with the name of the
+setting, the value and the allowed values. `describe_settings` lists all settings for the documentation.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Any, get_type_hints
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field as plain_field
+from types import NoneType
+from typing import Any, Literal, get_args, get_type_hints
 
 import yaml
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
 
 from p3iv.errors import ConfigError
 
 WINDOW_KINDS = ("inclusive", "after-start")
 SPLIT_KINDS = ("video", "release", "window")
-FEWEST_EPOCHS, FEWEST_STEPS = 12, 240  # of a run that is told neither
+MIN_EPOCHS, MIN_STEPS = 12, 240  # of a run with optim.epochs=null
+
+_CHECKS = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """Sizes of the network; the defaults are the paper's (supplement C), ours where it is silent."""
-
-    width: int = 128  # D, of the hidden states
-    layers: int = 2  # decoder blocks
-    heads: int = 8  # of every attention
-    memory_slots: int = 128  # 0 removes the cross-attention
-    noise_width: int = 32  # 0: the deterministic planner
-    feed_forward: int = 512  # hidden width of the feed-forward part
-    dropout: float = 0.1  # on the outputs of the sub-layers
-    encoder_hidden: int = 256  # hidden width of the MLPs for observations and step descriptions
-    head_hidden: int = 128  # hidden width of the heads h_a and h_v
-
-    def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "feed_forward", "encoder_hidden", "head_hidden"):
-            _require(getattr(self, name) >= 1, self, name, "at least 1")
-        for name in ("memory_slots", "noise_width"):
-            _require(getattr(self, name) >= 0, self, name, "0 or more")
-        _require(0 <= self.dropout <= 0.9, self, "dropout", "from 0 to 0.9")
-        _require(self.width % self.heads == 0, self, "heads", f"a divisor of width={self.width}")
-        _require(self.width % 2 == 0, self, "width", "even: positions are pairs of sine and cosine")
+def setting(default: Any, about: str, **limits: Any) -> Any:
+    """One setting: its default, one line that explains it, and limits such as `ge=1`."""
+    return Field(default, description=about, **limits)
 
 
-@dataclass(frozen=True)
-class LossConfig:
-    """Weights of the loss terms (0 switches one off) and the choices inside them."""
+class Section:
+    """Base class of the sections: turns the first invalid value into a sentence."""
 
-    action: float = 1.0  # weight of L_a
-    language: float = 0.5  # weight of L_l
-    adversarial: float = 0.1  # weight of L_adv
-    diversity: float = 0.1  # weight of L_reg
-    latents: int = 20  # S of the diversity loss
-    diversity_form: str = "inverse"  # or `paper`: the literal, unbounded minus ratio
-    language_temperature: float = 1.0  # divides the logits of L_l
-    supervision: str = "language"  # or `visual`: features of the steps in between (strong supervision)
-
-    def __post_init__(self) -> None:
-        for name in ("action", "language", "adversarial", "diversity"):
-            _require(0 <= getattr(self, name) < math.inf, self, name, "a finite number from 0")
-        _require(self.action > 0 or self.language > 0, self, "action", "above 0, or language above 0")
-        _require(self.latents >= 2, self, "latents", "at least 2: the loss compares pairs")
-        _require(self.diversity_form in ("inverse", "paper"), self, "diversity_form", "inverse or paper")
-        _require(0 < self.language_temperature < math.inf, self, "language_temperature", "above 0")
-        _require(self.supervision in ("language", "visual"), self, "supervision", "language or visual")
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, values: Any, handler: Any) -> Any:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name, value = str(first["loc"][0]), first["input"]
+            known, path = _fields_of(cls), _path_of(cls, name)
+            if name not in known:
+                raise ConfigError(f"There is no setting {path}. It is one of {', '.join(known)}.") from None
+            raise ConfigError(f"{path}={value!r}, but it must be {_allowed(known[name])}.") from None
 
 
-@dataclass(frozen=True)
-class OptimConfig:
-    """How long and how fast; the defaults are the paper's, batch and critic rate those of its released code."""
-
-    epochs: int | None = 200  # null: 12, or as many as make 240 steps where windows are few
-    batch_size: int = 32  # windows per step
-    learning_rate: float = 7e-4  # of the planner
-    critic_learning_rate: float = 1e-5  # at equal rates the critic wins within 3 epochs
-    epsilon: float = 1e-8  # Adam's; at 1e-5 it no longer blows rounding errors up, see the README on processes
-    decay: float = 0.65  # factor of the learning rate after every `decay_every` epochs
-    decay_every: int = 40  # epochs
-    precision: str = "float32"  # or `float64`, to compare runs; or `mixed`, on cuda only
-    max_cpu_s: float | None = None  # process time; an epoch that would pass it is not begun, but for the first
-    patience: int | None = None  # stop after so many epochs without a better one on validation windows
-
-    def __post_init__(self) -> None:
-        _require(self.epochs is None or self.epochs >= 1, self, "epochs", "at least 1, or null")
-        for name in ("batch_size", "decay_every"):
-            _require(getattr(self, name) >= 1, self, name, "at least 1")
-        for name in ("learning_rate", "critic_learning_rate", "epsilon"):
-            _require(0 < getattr(self, name) < math.inf, self, name, "above 0")
-        _require(0 < self.decay <= 1, self, "decay", "above 0, at most 1")
-        _require(self.precision in ("float32", "float64", "mixed"), self, "precision", "float32, float64 or mixed")
-        _require(self.max_cpu_s is None or self.max_cpu_s > 0, self, "max_cpu_s", "above 0, or null")
-        _require(self.patience is None or self.patience >= 1, self, "patience", "at least 1, or null")
-
-    def epochs_over(self, num_windows: int) -> int:
-        """How many epochs so many training windows get: at most."""
-        steps = -(-num_windows // self.batch_size)
-        return self.epochs or max(FEWEST_EPOCHS, -(-FEWEST_STEPS // steps))
-
-
-class PlannerSettings:
+class PlannerSection(Section):
     """Base class of the sections that only some planners read."""
 
 
-@dataclass(frozen=True)
-class BaselineConfig(PlannerSettings):
-    """Choices of the planners to compare with; each says in its file which of them it reads."""
+@dataclass(frozen=True, config=_CHECKS)
+class ModelConfig(Section):
+    """Sizes of the network; the defaults are the paper's (supplement C), or ours if it does not state them."""
 
-    neighbours: int = 1  # k of retrieval; more than 1 give a distribution of plans
-    beam: int = 10  # width of a beam search
-    goal_weight: float | None = None  # of a plan's distance to the goal, against its log probability; null: chosen
-    temperature: float = 1.0  # of plans that are drawn action by action
-    inner_steps: int = 4  # of gradient descent on a plan
-    inner_rate: float = 10.0  # where that descent starts to learn its rates
-
-    def __post_init__(self) -> None:
-        for name in ("neighbours", "beam", "inner_steps"):
-            _require(getattr(self, name) >= 1, self, name, "at least 1")
-        weight = self.goal_weight
-        _require(weight is None or 0 <= weight < math.inf, self, "goal_weight", "a finite number from 0, or null")
-        for name in ("temperature", "inner_rate"):
-            _require(0 < getattr(self, name) < math.inf, self, name, "a finite number above 0")
-
-
-@dataclass(frozen=True)
-class PlusConfig(PlannerSettings):
-    """The pieces of P3IV+, each a switch: what feeds its chain, how the chain is trained, and what is chosen after."""
-
-    linear: bool = True  # the ridge regression from [start; goal] to the actions
-    neighbours: bool = True  # its first and last positions also learn from pairs of neighbouring horizons
-    nearby: int = 2  # it also learns from windows as seen up to so many seconds early and late; 0: from no others
-    held_out: bool = True  # in training, its scores are those without a window's own video
-    decoder: bool = True  # the paper's decoder
-    end_heads: bool = True  # what start and goal alone say of the first and the last action
-    scale: float = 18.0  # of the linear scores, where learning starts
-    gain: float = 0.5  # of the learned scores, where learning starts
-    chain: bool = True  # train through the chain that decodes; off: every position by itself
-    backoff: float = 5.0  # pseudo-counts of co-occurrence in the transitions; 0: those of the other planners
-    folds: int = 8  # a window is trained with transitions counted without its video's fold; 1: with all videos
-    learned_beta: bool = True  # the exponent of the transitions
-    spread: float = 0.6  # weight of the term that keeps emissions flat
-    ends: float = 2.0  # weight of the cross-entropy of the first and the last action
-    label_smoothing: float = 0.3  # of that cross-entropy
-    warm_up: int = 50  # steps until the full learning rate, which then falls with a cosine
-    longest_step: float = 5.0  # the norm that gradients are cut to
-    average: float = 0.98  # of the moving average of the weights; 0: the weights themselves
-    effects: bool = True  # the likeliest plans are weighed by whether their actions add up to what changed
-    calibrated: bool = True  # the temperature of the emissions is chosen on validation windows
+    width: int = setting(128, "width D of the hidden states", ge=2, multiple_of=2)
+    layers: int = setting(2, "number of decoder blocks", ge=1)
+    heads: int = setting(8, "heads of every attention; a divisor of the width", ge=1)
+    memory_slots: int = setting(128, "slots of the learned memory; 0 removes the cross-attention", ge=0)
+    noise_width: int = setting(32, "width of the latent z; 0 makes the planner deterministic", ge=0)
+    feed_forward: int = setting(512, "hidden width of the feed-forward layers", ge=1)
+    dropout: float = setting(0.1, "dropout on the outputs of the sub-layers", ge=0, le=0.9)
+    encoder_hidden: int = setting(256, "hidden width of the MLPs for observations and step descriptions", ge=1)
+    head_hidden: int = setting(128, "hidden width of the heads h_a and h_v", ge=1)
 
     def __post_init__(self) -> None:
-        for name in ("scale", "gain", "backoff", "spread", "ends"):
-            _require(0 <= getattr(self, name) < math.inf, self, name, "a finite number from 0")
-        _require(self.folds >= 1, self, "folds", "at least 1")
-        _require(0 <= self.nearby <= 10, self, "nearby", "from 0 to 10 seconds")
-        _require(self.warm_up >= 0, self, "warm_up", "0 or more")
-        _require(self.longest_step > 0, self, "longest_step", "above 0")
-        for name in ("label_smoothing", "average"):
-            _require(0 <= getattr(self, name) < 1, self, name, "from 0 to below 1")
-        _require(self.linear or self.decoder, self, "linear", "true, or decoder true: something must score the actions")
+        if self.width % self.heads:
+            raise ConfigError(f"model.heads={self.heads}, but it must be a divisor of model.width={self.width}.")
 
 
-@dataclass(frozen=True)
-class CurationSettings:
-    """How windows are cut and who trains on them; `split` is one of SPLIT_KINDS or the path of a split file."""
+@dataclass(frozen=True, config=_CHECKS)
+class LossConfig(Section):
+    """Weights of the loss terms (0 switches a term off) and the choices inside them."""
 
-    horizon: int = 3  # T, the number of actions in a plan; under protocol 2 one more
-    window: str = "inclusive"  # or `after-start`: one more action is shown and not predicted (supplement)
-    protocol: int = 1  # 1: every window, 70/30; 2: one window per video, 85/15
-    split: str = "video"  # how videos are divided: video, release, window, or the path of a split file
-    split_seed: int = 0  # of the random split
+    action: float = setting(1.0, "weight of L_a, the cross-entropy of the actions", ge=0)
+    language: float = setting(0.5, "weight of L_l, the states against the step descriptions", ge=0)
+    adversarial: float = setting(0.1, "weight of L_adv, the loss against the critic", ge=0)
+    diversity: float = setting(0.1, "weight of L_reg, the diversity loss", ge=0)
+    latents: int = setting(20, "number of latents S of the diversity loss, which compares pairs of them", ge=2)
+    diversity_form: Literal["inverse", "paper"] = setting(
+        "inverse", "form of the diversity loss: 1 / ratio, or the paper's unbounded minus ratio"
+    )
+    language_temperature: float = setting(1.0, "divides the logits of L_l", gt=0)
+    supervision: Literal["language", "visual"] = setting(
+        "language", "targets of L_l: step descriptions, or features of the steps (strong supervision)"
+    )
 
     def __post_init__(self) -> None:
-        shortest = 1 if self.protocol == 1 else 2
-        if self.protocol not in (1, 2):
-            raise ConfigError(f"protocol={self.protocol}, but there are protocols 1 and 2.")
-        if self.horizon < shortest:
-            raise ConfigError(f"horizon={self.horizon}, but protocol {self.protocol} needs at least {shortest}.")
-        if self.window not in WINDOW_KINDS:
-            raise ConfigError(f"window={self.window!r}, but it is one of {', '.join(WINDOW_KINDS)}.")
+        if not self.action and not self.language:
+            raise ConfigError("loss.action=0.0 and loss.language=0.0, but one of them must be above 0.")
+
+
+@dataclass(frozen=True, config=_CHECKS)
+class OptimConfig(Section):
+    """Length and speed of training; defaults of the paper, with batch size and critic rate of its released code."""
+
+    epochs: int | None = setting(200, "maximum number of epochs; null: 12, or more so that there are 240 steps", ge=1)
+    batch_size: int = setting(32, "windows per step", ge=1)
+    learning_rate: float = setting(7e-4, "learning rate of the planner", gt=0)
+    critic_learning_rate: float = setting(
+        1e-5, "learning rate of the critic; at equal rates the critic wins within 3 epochs", gt=0
+    )
+    epsilon: float = setting(1e-8, "Adam's epsilon; 1e-5 keeps rounding errors small when comparing processes", gt=0)
+    decay: float = setting(0.65, "factor of the learning rate after every `decay_every` epochs", gt=0, le=1)
+    decay_every: int = setting(40, "epochs between two decays of the learning rate", ge=1)
+    precision: Literal["float32", "float64", "mixed"] = setting(
+        "float32", "number format; float64 to compare runs, mixed on cuda only"
+    )
+    max_cpu_s: float | None = setting(
+        None, "budget of process time in seconds; no epoch starts that would exceed it", gt=0, allow_inf_nan=True
+    )
+    patience: int | None = setting(None, "stop after this many epochs without a better validation score", ge=1)
+
+    def epochs_over(self, num_windows: int) -> int:
+        """Maximum number of epochs for this many training windows."""
+        steps = -(-num_windows // self.batch_size)
+        return self.epochs or max(MIN_EPOCHS, -(-MIN_STEPS // steps))
+
+
+@dataclass(frozen=True, config=_CHECKS)
+class BaselineConfig(PlannerSection):
+    """Choices of the baselines; the file of each baseline names those that it reads."""
+
+    neighbours: int = setting(1, "retrieval: number of neighbours; more than 1 give a distribution of plans", ge=1)
+    beam: int = setting(10, "DDN and PlaTe: width of the beam search", ge=1)
+    goal_weight: float | None = setting(
+        None, "DDN and PlaTe: weight of the distance to the goal; null: chosen on validation windows", ge=0
+    )
+    temperature: float = setting(1.0, "temperature of plans that are sampled action by action", gt=0)
+    inner_steps: int = setting(4, "UPN: steps of gradient descent on a plan", ge=1)
+    inner_rate: float = setting(10.0, "UPN: initial rate of these steps", gt=0)
+
+
+@dataclass(frozen=True, config=_CHECKS)
+class PlusConfig(PlannerSection):
+    """The parts of P3IV+, each with a switch: what feeds its chain, how it is trained, what is calibrated after it."""
+
+    linear: bool = setting(True, "score actions by a ridge regression from [start; goal] (linear path)")
+    neighbours: bool = setting(True, "linear path: first and last position also learn from neighbouring horizons")
+    nearby: int = setting(
+        2, "linear path: also learn from windows seen up to this many seconds earlier and later", ge=0, le=10
+    )
+    held_out: bool = setting(True, "linear path: train with scores from a fit without the window's own video")
+    decoder: bool = setting(True, "score actions by the paper's decoder")
+    end_heads: bool = setting(True, "score the first and last action by start and goal alone")
+    scale: float = setting(18.0, "initial factor of the linear scores", ge=0)
+    gain: float = setting(0.5, "initial factor of the learned scores", ge=0)
+    chain: bool = setting(True, "train through the chain that decodes; false: every position by itself")
+    backoff: float = setting(
+        5.0, "transitions: pseudo-counts of co-occurrence in a video; 0: transitions as for other planners", ge=0
+    )
+    folds: int = setting(8, "train a window with transitions counted without its video's fold; 1: with all", ge=1)
+    learned_beta: bool = setting(True, "learn the exponent of the transitions")
+    spread: float = setting(0.6, "weight of the term that keeps emissions flat", ge=0)
+    ends: float = setting(2.0, "weight of the cross-entropy of the first and last action", ge=0)
+    label_smoothing: float = setting(0.3, "label smoothing of that cross-entropy", ge=0, lt=1)
+    warm_up: int = setting(50, "steps until the full learning rate, which then falls with a cosine", ge=0)
+    max_grad_norm: float = setting(5.0, "gradients are clipped to this norm", gt=0, allow_inf_nan=True)
+    ema_decay: float = setting(0.98, "decay of the moving average of the weights; 0: no average", ge=0, lt=1)
+    effects: bool = setting(True, "rescore the likeliest plans by whether their effects add up to what changed")
+    calibrated: bool = setting(True, "choose the temperature of the emissions on validation windows")
+
+    def __post_init__(self) -> None:
+        if not self.linear and not self.decoder:
+            raise ConfigError("plus.linear=False and plus.decoder=False, but one of them must score the actions.")
+
+
+@dataclass(frozen=True, config=_CHECKS)
+class CurationSettings(Section):
+    """How windows are cut and divided into train, val and test."""
+
+    horizon: int = setting(3, "number of actions T in a plan; under protocol 2, T - 1 are predicted", ge=1)
+    window: str = setting(
+        "inclusive",
+        "the start observation shows the first action of the plan, or (after-start) the action before it",
+        pattern=f"^({'|'.join(WINDOW_KINDS)})$",
+    )
+    protocol: int = setting(1, "1: every window, 70/30 by video; 2: one window per video, 85/15", ge=1, le=2)
+    split: str = setting("video", "video, release, window, or the path of a split file")
+    split_seed: int = setting(0, "seed of the random split")
+
+    def __post_init__(self) -> None:
+        if self.protocol == 2 and self.horizon < 2:
+            raise ConfigError(f"horizon={self.horizon}, but protocol 2 needs at least 2.")
         if self.protocol == 2 and self.window != "inclusive":
             raise ConfigError(f"window={self.window!r}, but protocol 2 defines its own: use --window inclusive.")
 
     @property
     def num_actions(self) -> int:
-        """Positions that are predicted: under protocol 2 a horizon of T means T - 1 of them."""
+        """Positions that are predicted: T, but T - 1 under protocol 2."""
         return self.horizon if self.protocol == 1 else self.horizon - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_CHECKS)
 class DataConfig(CurationSettings):
     """Which windows, and how a moment becomes an observation."""
 
-    observation: str = "mean"  # of the three seconds around a moment, or `concat`
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(self.observation in ("mean", "concat"), self, "observation", "mean or concat")
+    observation: Literal["mean", "concat"] = setting(
+        "mean", "how the features of the three seconds around a moment are joined"
+    )
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, config=_CHECKS)
+class Config(Section):
     """Everything that decides a run."""
 
-    planner: str = "p3iv"  # one of planners.registry.PLANNERS
-    preset: str = "p3iv"
-    seed: int = 0
-    data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    baseline: BaselineConfig = field(default_factory=BaselineConfig)
-    plus: PlusConfig = field(default_factory=PlusConfig)
+    planner: str = setting("p3iv", "name of the planner")
+    preset: str = setting("p3iv", "name of the preset that the settings started from")
+    seed: int = setting(0, "seed of parameters, noise, order and dropout", ge=0, le=2**63 - 1)
+    data: DataConfig = plain_field(default_factory=DataConfig)
+    model: ModelConfig = plain_field(default_factory=ModelConfig)
+    loss: LossConfig = plain_field(default_factory=LossConfig)
+    optim: OptimConfig = plain_field(default_factory=OptimConfig)
+    baseline: BaselineConfig = plain_field(default_factory=BaselineConfig)
+    plus: PlusConfig = plain_field(default_factory=PlusConfig)
 
     def __post_init__(self) -> None:
-        _require(0 <= self.seed < 2**63, self, "seed", "from 0 to 2**63 - 1")
-        _require(self.preset in PRESETS, self, "preset", f"one of {', '.join(PRESETS)}")
+        if self.preset not in PRESETS:
+            raise ConfigError(f"preset={self.preset!r}, but it must be one of {', '.join(PRESETS)}.")
         if self.model.noise_width == 0 and (self.loss.adversarial or self.loss.diversity):
             raise ConfigError(
                 f"model.noise_width=0 with loss.adversarial={self.loss.adversarial} and "
@@ -222,11 +232,11 @@ class Config:
         return yaml.safe_dump(asdict(self), sort_keys=False)
 
 
-PLANNER_SECTIONS = tuple(
-    name
-    for name, section in get_type_hints(Config).items()
-    if isinstance(section, type) and issubclass(section, PlannerSettings)
-)
+SECTIONS: dict[str, type[Section]] = {
+    name: kind for name, kind in get_type_hints(Config).items() if isinstance(kind, type) and issubclass(kind, Section)
+}
+
+PLANNER_SECTIONS = tuple(name for name, kind in SECTIONS.items() if issubclass(kind, PlannerSection))
 
 _DETERMINISTIC = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
 
@@ -257,66 +267,108 @@ def preset_config(name: str) -> Config:
 
 
 def override(config: Config, changes: Mapping[str, Any]) -> Config:
-    """Replace settings by their dotted names, such as model.width, checking name and type."""
+    """Replace settings by their dotted names, such as model.width, and check names and values."""
     content = asdict(config)
     for key, value in changes.items():
-        section = content
-        *sections, name = key.split(".")
-        for part in sections:
-            section = section.get(part) if isinstance(section, dict) else None  # type: ignore[assignment]
-        if not isinstance(section, dict) or name not in section or isinstance(section[name], dict):
+        section, _, name = key.rpartition(".")
+        place = content.get(section) if section else content
+        if not isinstance(place, dict) or name not in place or isinstance(place[name], dict):
             raise ConfigError(f"There is no setting {key!r}. The settings are {', '.join(setting_names())}.")
-        section[name] = value
-    changed: Config = config_from(content)
-    return changed
+        place[name] = value
+    return config_from(content)
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """`key=value` texts of the command line; a value is read as YAML, so 0.5, true and null mean what they say."""
+    """The `key=value` texts of the command line; a value is read as YAML, such as 0.5, true and null."""
     changes = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
-            raise ConfigError(f"--set {text}, but it is key=value, such as --set optim.epochs=20.")
+            raise ConfigError(f"--set {text}, but it must be key=value, such as --set optim.epochs=20.")
         changes[key.strip()] = _read_value(key, value)
     return changes
 
 
-def config_from(content: Mapping[str, Any], kind: type[Any] = Config, path: str = "") -> Any:
-    """Build a configuration from nested mappings, refusing unknown names and wrong types by name."""
+def config_from(content: Any) -> Config:
+    """Build a configuration from nested mappings, such as config.yaml, and check names and values."""
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{path or 'the configuration'} is {content!r}, but must be a mapping.")
-    hints = get_type_hints(kind)
-    unknown = [name for name in content if name not in hints]
-    if unknown:
-        raise ConfigError(f"There is no setting {path}{unknown[0]}. It is one of {', '.join(hints)}.")
-    return kind(**{name: _checked(value, hints[name], f"{path}{name}") for name, value in content.items()})
+        raise ConfigError(f"The configuration is {content!r}, but it must be a mapping.")
+    arguments = dict(content)
+    for name, kind in SECTIONS.items():
+        if name in arguments:
+            if not isinstance(arguments[name], Mapping):
+                raise ConfigError(f"{name} is {arguments[name]!r}, but it must be a mapping.")
+            arguments[name] = kind(**arguments[name])
+    return Config(**arguments)
+
+
+@plain_dataclass(frozen=True)
+class SettingInfo:
+    """One setting, for documentation."""
+
+    name: str  # dotted, such as model.width
+    default: Any
+    allowed: str
+    about: str
+
+
+def describe_settings() -> Iterator[SettingInfo]:
+    """All settings in the order of their sections."""
+    for name, info in _fields_of(Config).items():
+        if name not in SECTIONS:
+            yield SettingInfo(name, info.default, _allowed(info), info.description or "")
+    for section, kind in SECTIONS.items():
+        for name, info in _fields_of(kind).items():
+            yield SettingInfo(f"{section}.{name}", info.default, _allowed(info), info.description or "")
 
 
 def setting_names() -> list[str]:
-    """All settings by their dotted names."""
-    flat = []
-    for name, value in asdict(Config()).items():
-        flat += [f"{name}.{inner}" for inner in value] if isinstance(value, dict) else [name]
-    return flat
+    """The dotted names of all settings."""
+    return [info.name for info in describe_settings()]
 
 
-def _checked(value: Any, hint: Any, path: str) -> Any:
-    if is_dataclass(hint):
-        return config_from(value, hint, f"{path}.")  # type: ignore[arg-type]
-    if hint == float | None and value is None:
-        return None
-    expected = float if hint == float | None else hint
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
-        raise ConfigError(f"{path}={value!r}, but it must be {_kind_name(hint)}.")
-    return value
+def _fields_of(kind: type[Section]) -> dict[str, FieldInfo]:
+    found: dict[str, FieldInfo] = getattr(kind, "__pydantic_fields__", {})
+    return found
 
 
-def _kind_name(hint: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    return names.get(hint, "a whole number or null" if hint == int | None else "a number or null")
+def _path_of(kind: type[Section], name: str) -> str:
+    """The dotted name of a setting of a section."""
+    return next((f"{section}.{name}" for section, other in SECTIONS.items() if other is kind), name)
+
+
+def _allowed(info: FieldInfo) -> str:
+    """The allowed values of a setting, in words."""
+    options = [kind for kind in get_args(info.annotation) if kind is not NoneType] or [info.annotation]
+    if not isinstance(options[0], type):
+        words = f"{', '.join(map(str, options[:-1]))} or {options[-1]}"
+    elif options[0] is bool:
+        words = "true or false"
+    elif options[0] is str:
+        pattern = _limits_of(info).get("pattern")
+        words = " or ".join(pattern.strip("^()$").split("|")) if pattern else "a text"
+    else:
+        words = _range_of(info, "whole number" if options[0] is int else "number")
+    return f"{words}, or null" if NoneType in get_args(info.annotation) else words
+
+
+def _range_of(info: FieldInfo, noun: str) -> str:
+    """A number between limits, in words: `a finite number above 0`."""
+    limits = _limits_of(info)
+    if "multiple_of" in limits:
+        noun = f"even {noun}"
+    elif noun == "number" and not limits.keys() & {"le", "lt", "allow_inf_nan"}:
+        noun = f"finite {noun}"
+    words = f"an {noun}" if noun.startswith("e") else f"a {noun}"
+    words += f" from {limits['ge']}" if "ge" in limits else f" above {limits['gt']}" if "gt" in limits else ""
+    if "le" in limits:
+        words += f" {'to' if 'ge' in limits else 'and at most'} {limits['le']}"
+    return f"{words} to below {limits['lt']}" if "lt" in limits else words
+
+
+def _limits_of(info: FieldInfo) -> dict[str, Any]:
+    names = ("ge", "gt", "le", "lt", "multiple_of", "allow_inf_nan", "pattern")
+    return {name: getattr(one, name) for one in info.metadata for name in names if getattr(one, name, None) is not None}
 
 
 def _read_value(key: str, text: str) -> Any:
@@ -330,14 +382,3 @@ def _read_value(key: str, text: str) -> Any:
         except ValueError:
             return value
     return value
-
-
-def _require(holds: bool, config: Any, name: str, allowed: str) -> None:
-    if not holds:
-        raise ConfigError(f"{_section_of(config)}{name}={getattr(config, name)!r}, but it must be {allowed}.")
-
-
-def _section_of(config: Any) -> str:
-    sections = {f.type: f.name for f in fields(Config)}
-    name = sections.get(type(config).__name__)
-    return f"{name}." if name else ""

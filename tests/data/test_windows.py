@@ -112,8 +112,8 @@ def test_a_leaking_split_is_refused() -> None:
     [
         ({"horizon": 0}, "horizon=0"),
         ({"horizon": 1, "protocol": 2}, "at least 2"),
-        ({"protocol": 3}, "protocols 1 and 2"),
-        ({"window": "sliding"}, "inclusive, after-start"),
+        ({"protocol": 3}, "from 1 to 2"),
+        ({"window": "sliding"}, "inclusive or after-start"),
         ({"window": "after-start", "protocol": 2}, "--window inclusive"),
     ],
 )

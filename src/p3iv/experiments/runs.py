@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from p3iv.config import SPLIT_KINDS, Config, CurationSettings, override, preset_config
+from p3iv.config import PLANNER_SECTIONS, SPLIT_KINDS, Config, CurationSettings, override, preset_config
 from p3iv.errors import ConfigError, SplitError
 from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
 from p3iv.experiments.identity import Source, code_version
@@ -106,7 +106,7 @@ class Run:
     @property
     def planner_changes(self) -> dict[str, Any]:
         """Settings of the planner and its losses that differ from its preset."""
-        return {name: value for _, name, value in self._changes("model", "loss", "baseline", "plus")}
+        return {name: value for _, name, value in self._changes("model", "loss", *PLANNER_SECTIONS)}
 
     @property
     def training_changes(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
 
 
 def test_the_planner_is_the_moving_average_of_its_student(data: PlanningData) -> None:
-    subject = learner(data, plus__average=0.75)
+    subject = learner(data, plus__ema_decay=0.75)
     rows = torch.arange(16)
     before = [parameter.detach().clone() for parameter in subject.planner.parameters()]
     subject.train_step(batch(data, rows))
@@ -145,7 +145,7 @@ OFF = {
     "spread": 0.0,
     "ends": 0.0,
     "label_smoothing": 0.0,
-    "average": 0.0,
+    "ema_decay": 0.0,
 }
 
 

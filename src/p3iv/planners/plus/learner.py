@@ -53,7 +53,7 @@ class PlusLearner(Learner):
         num_windows = len(held_out.fold)
         self.num_steps = config.optim.epochs_over(num_windows) * -(-num_windows // config.optim.batch_size)
         self._autocast = mixed_precision(planner, config)
-        self._update_average = get_ema_multi_avg_fn(config.plus.average)
+        self._update_average = get_ema_multi_avg_fn(config.plus.ema_decay)
         super().__init__(
             config,
             modules={"planner": planner, "trained": self.trained},
@@ -71,7 +71,7 @@ class PlusLearner(Learner):
         self.optimizer.zero_grad(set_to_none=True)
         (total * batch.loss_weight).backward()
         self._sync(self.trained)
-        nn.utils.clip_grad_norm_(self.trained.parameters(), self.config.plus.longest_step)
+        nn.utils.clip_grad_norm_(self.trained.parameters(), self.config.plus.max_grad_norm)
         self.optimizer.param_groups[0]["lr"] = self.config.optim.learning_rate * self._rate_factor()
         self.optimizer.step()
         self._update_average(list(self.planner.parameters()), list(self.trained.parameters()), 0)
