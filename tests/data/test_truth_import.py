@@ -45,7 +45,7 @@ def test_a_video_that_lost_a_row_loses_its_truth_even_where_the_lines_seem_to_fi
     (mine / "steps.csv").write_text(HEAD + "a,tea,boil,9,8\n" + STEPS)
     videos, problems = import_truth(mine)
     assert videos == ["b"]
-    assert str(problems[-1]) == "truth.jsonl: 2 lines not about these steps, of a; lines left out"
+    assert str(problems[-1]) == "truth.jsonl: 2 lines about other steps, of a; lines left out"
 
 
 @pytest.mark.parametrize("row", [",tea,boil,0,1\n", '"a,tea,boil,0,1\n'])
@@ -61,4 +61,4 @@ def test_lines_that_are_wrong_are_counted_and_named(mine: Path) -> None:
         lines.write(line("a", 0, "pour").encode() + line("zebra", 0, "boil").encode() + b"\xff\n")
     videos, problems = import_truth(mine)
     assert videos == ["a", "a", "b"]
-    assert [problem.what for problem in problems] == ["3 lines not about these steps, of a, an unknown video, zebra"]
+    assert [problem.what for problem in problems] == ["3 lines about other steps, of a, an unknown video, zebra"]

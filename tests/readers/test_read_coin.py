@@ -62,16 +62,16 @@ def test_an_id_with_two_labels_keeps_the_first(coin_file: Path) -> None:
     ("row", "what"),
     [
         ({"id": "x", "label": "pour", "segment": [0, 1]}, "the id is 'x', expected a whole number"),
-        ({"id": True, "label": "pour", "segment": [0, 1]}, "the id is True, expected a whole number"),
+        ({"id": True, "label": "pour", "segment": [0, 1]}, "the id is true, expected a whole number"),
         ({"id": "1", "label": 3, "segment": [0, 1]}, "the label is 3, expected a text"),
         ({"id": "1", "label": "\ud800", "segment": [0, 1]}, r"the label is '\ud800', expected a text"),
         ({"id": "1", "label": "pour", "segment": [2, 1]}, "the end 1.0 is before the start 2.0"),
         ({"id": "1", "label": "pour", "segment": [float("nan"), 1]}, "the start is nan"),
         ({"id": "1", "label": "pour", "segment": [0, float("inf")]}, "the end is inf"),
         ({"id": "1", "label": "pour", "segment": [0, 10**4000]}, "the end is inf"),
-        ({"id": "1", "label": "pour", "segment": [False, 1]}, "the start is False"),
+        ({"id": "1", "label": "pour", "segment": [False, 1]}, "the start is false"),
         ({"id": "1", "label": "pour", "segment": [1]}, "the segment is a list, expected [start, end]"),
-        ({"id": "1", "label": "pour"}, "the segment is None"),
+        ({"id": "1", "label": "pour"}, "the segment is null"),
         ("pour", "got 'pour', expected an object"),
     ],
 )
@@ -89,7 +89,7 @@ def test_an_unusable_annotation_is_listed_and_left_out(coin_file: Path, row: obj
     [
         ({"annotation": []}, "no usable step"),
         ({"annotation": {"id": "1"}}, "its annotation is an object, expected a list"),
-        ({"class": None}, "its class is None"),
+        ({"class": None}, "its class is null"),
         ({"class": " "}, "its class is ' '"),
     ],
 )

@@ -25,13 +25,13 @@ def test_val_may_be_left_out(tmp_path: Path) -> None:
     [
         ("[]", "not an object"),
         ("{", "not JSON"),
-        ('{"train": []}', "test is None, expected a list"),
+        ('{"train": []}', "test is null, expected a list"),
         ('{"train": [], "test": [], "dev": []}', "key 'dev', expected each of train, val, test once"),
         ('{"train": [], "test": [], "train": []}', "key 'train', expected each of train, val, test once"),
         ('{"train": "abc", "test": []}', "train is 'abc', expected a list"),
         ('{"train": [1], "test": []}', "a video of train is 1, expected a text"),
         ('{"train": ["\\ud800"], "test": []}', "a video of train is"),
-        ('{"train": [], "test": [], "val": null}', "val is None"),
+        ('{"train": [], "test": [], "val": null}', "val is null"),
     ],
 )
 def test_other_keys_and_types_are_refused(tmp_path: Path, content: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Is a dataset folder sound? Every part is checked, whatever is wrong with the others."""
+"""Check a dataset folder; every part is checked, whatever is wrong with the others."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from p3iv.types import Video, Vocabulary, counted, listed
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that `p3iv data check` saw; errors make it fail, warnings do not."""
+    """Something that `p3iv data check` found; errors make it fail, warnings do not."""
 
     severity: str  # error | warning
     message: str
 
 
 def guarded(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """What a check finds; where it cannot go on, that is its last finding, and the other checks still run."""
+    """The findings of a check; an error that stops it becomes its last finding, and the other checks still run."""
     try:
         yield from findings
     except (P3ivError, OSError) as error:
@@ -46,11 +46,11 @@ def guarded(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def check_videos(folder: Path, videos: Sequence[Video]) -> Iterator[Finding]:
-    """Missing, strange, empty, unreadable and truncated files; nothing where the dataset has no videos/."""
+    """Check for missing, unknown, empty, unreadable and truncated files; nothing if there is no videos/."""
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
-        yield Finding("error", "videos is a file or a broken link, expected a folder of video files")
+        yield Finding("error", "videos is a file or a broken link; it must be a folder of video files")
         return
     entries = sorted(folder.iterdir())
     files = [path for path in entries if path.is_file() and path.suffix.lower() in VIDEO_SUFFIXES]
@@ -60,22 +60,22 @@ def check_videos(folder: Path, videos: Sequence[Video]) -> Iterator[Finding]:
 
 def _check_names(entries: list[Path], files: list[Path], videos: Sequence[Video]) -> Iterator[Finding]:
     if broken := [path.name for path in entries if not path.is_file()]:
-        yield Finding("error", f"videos/ holds folders or broken links: {listed(broken)}")
+        yield Finding("error", f"videos/ has folders or broken links: {listed(broken)}")
     if others := [path.name for path in entries if path.is_file() and path.suffix.lower() not in VIDEO_SUFFIXES]:
-        what = f"videos/ holds {counted(len(others), 'file')} with an ending other than {', '.join(VIDEO_SUFFIXES)}"
+        what = f"videos/ has {counted(len(others), 'file')} with an ending other than {', '.join(VIDEO_SUFFIXES)}"
         yield Finding("warning", f"{what}: {listed(others)}")
     known, at_hand = {video.id for video in videos}, {path.stem for path in files}
     if missing := [video.id for video in videos if video.id not in at_hand]:
-        yield Finding("warning", f"videos/ lacks {counted(len(missing), 'video')}: {listed(missing)}")
-    if strangers := [path.name for path in files if known and path.stem not in known]:
-        yield Finding("warning", f"videos/ holds {counted(len(strangers), 'file')} of no video: {listed(strangers)}")
+        yield Finding("warning", f"{counted(len(missing), 'video')} not in videos/: {listed(missing)}")
+    if unknown := [path.name for path in files if known and path.stem not in known]:
+        yield Finding("warning", f"videos/ has {counted(len(unknown), 'file')} of no video: {listed(unknown)}")
 
 
 def _check_contents(files: list[Path]) -> Iterator[Finding]:
     if empty := [path.name for path in files if path.stat().st_size == 0]:
-        yield Finding("error", f"videos/ holds {counted(len(empty), 'empty file')}: {listed(empty)}")
+        yield Finding("error", f"videos/ has {counted(len(empty), 'empty file')}: {listed(empty)}")
     if find_spec("av") is None:
-        yield Finding("warning", "videos/ was not looked into: PyAV is missing (pip install 'p3iv[video]')")
+        yield Finding("warning", "the files in videos/ were not opened: PyAV is missing (pip install 'p3iv[video]')")
         return
     from p3iv.features.video import find_fault  # needs PyAV
 
@@ -85,12 +85,12 @@ def _check_contents(files: list[Path]) -> Iterator[Finding]:
 
 
 def check_dataset(folder: Path) -> list[Finding]:
-    """Validate a dataset folder completely; an empty list means that all of it is sound."""
+    """Check a dataset folder completely; an empty list means that it is valid."""
     try:
         refuse_leftover(folder)
     except P3ivError as error:
         return [Finding("error", str(error))]
-    dataset = _open_what_can_be_read(folder)
+    dataset = _open_usable_parts(folder)
     checks = (
         _check_card(folder),
         _check_steps(folder),
@@ -106,8 +106,8 @@ def check_dataset(folder: Path) -> list[Finding]:
     return findings
 
 
-def _open_what_can_be_read(folder: Path) -> Dataset:
-    """The usable part of a folder, for the checks to go on with; what is wrong with the rest is theirs to say."""
+def _open_usable_parts(folder: Path) -> Dataset:
+    """Open the usable parts of a folder; the checks report errors in the others."""
     videos: tuple[Video, ...] = ()
     vocabulary, card, language = Vocabulary(()), DatasetCard(name=folder.name), None
     with suppress(P3ivError, OSError):
@@ -121,32 +121,32 @@ def _open_what_can_be_read(folder: Path) -> Dataset:
 
 
 def _check_opens(folder: Path) -> Iterator[Finding]:
-    """The last word: what opens a dataset everywhere else opens this one."""
+    """Open the folder as all other commands do."""
     open_unfinished(folder)
     yield from ()
 
 
 def _check_card(folder: Path) -> Iterator[Finding]:
     if not os.path.lexists(folder / "dataset.yaml"):
-        yield Finding("warning", "no dataset.yaml, which is written last: was the folder finished?")
+        yield Finding("warning", "no dataset.yaml, which is written last: the folder may be incomplete")
         return
     read_card(folder)
-    if strange := unknown_keys(folder):
-        yield Finding("warning", f"dataset.yaml has keys that mean nothing, misspelt perhaps: {listed(strange)}")
+    if unknown := unknown_keys(folder):
+        yield Finding("warning", f"dataset.yaml has unknown keys, perhaps misspelt: {listed(unknown)}")
 
 
 def _check_steps(folder: Path) -> Iterator[Finding]:
     annotations = read_folder(folder, with_split=False)
-    # of dataset.yaml, _check_card says it
+    # _check_card reports problems of dataset.yaml
     yield from (Finding("error", str(problem)) for problem in annotations.problems if problem.where != "dataset.yaml")
     if twice := [video.id for video in annotations.videos if _has_twin_steps(video)]:
         yield Finding("warning", f"{counted(len(twice), 'video')} with the same step at the same time: {listed(twice)}")
     runs = Counter(video for video, _ in groupby(read_video_column(folder)) if video is not None)
     if scattered := [video for video, count in runs.items() if count > 1]:
         what = f"steps.csv has the rows of {counted(len(scattered), 'video')} in several places"
-        yield Finding("warning", f"{what}; does one id stand for two videos? {listed(scattered)}")
+        yield Finding("warning", f"{what}; is one id used for two videos? {listed(scattered)}")
     if untimed := [video.id for video in annotations.videos if not video.is_timed]:
-        what = f"{counted(len(untimed), 'video')} without times, so one window each, the whole list"
+        what = f"{counted(len(untimed), 'video')} without times, which give one window each"
         yield Finding("warning", f"{what}: {listed(untimed)}")
 
 
@@ -164,9 +164,9 @@ def _check_split(dataset: Dataset) -> Iterator[Finding]:
         return
     known = {video.id for video in dataset.videos}
     named = (*split.train, *split.val, *split.test)
-    if strangers := [video for video in named if video not in known]:
-        what = f"split.json names {counted(len(strangers), 'video')} without usable steps in steps.csv"
-        yield Finding("error", f"{what}: {listed(strangers)}")
+    if unknown := [video for video in named if video not in known]:
+        what = f"split.json names {counted(len(unknown), 'video')} without usable steps in steps.csv"
+        yield Finding("error", f"{what}: {listed(unknown)}")
         return
     _, notes = choose_split(sorted(known), CurationSettings(split="release"), release_split=split)
     yield from (Finding("warning", note) for note in notes)
@@ -176,32 +176,36 @@ def _check_features(dataset: Dataset) -> Iterator[Finding]:
     store = dataset.features
     if store is None:
         if encoder := dataset.card.encoder:
-            yield Finding("error", f"dataset.yaml speaks of {encoder} features, but there is no folder features")
+            yield Finding("error", f"dataset.yaml names {encoder} features, but there is no folder features")
         else:
-            yield Finding("warning", "no features: nothing can be trained on (p3iv extract makes them from videos/)")
+            yield Finding("warning", "no features, so no planner can be trained; make them with p3iv extract")
         return
     store.verify()
     expected = dataset.card.feature_fingerprint
     if expected is not None and expected != store.fingerprint:
-        found = f"the store has {store.fingerprint[:12]}: one of the two was replaced"
-        yield Finding("error", f"dataset.yaml speaks of features with fingerprint {expected[:12]}, {found}")
+        found = f"but the store has {store.fingerprint[:12]}: one of the two was replaced"
+        yield Finding("error", f"dataset.yaml has the feature fingerprint {expected[:12]}, {found}")
     if missing := [video.id for video in dataset.videos if video.id not in store]:
         yield Finding("warning", f"{counted(len(missing), 'video')} without features: {listed(missing)}")
     rate = dataset.card.features_per_second
     there = [video for video in dataset.videos if video.id in store]
     if short := [video.id for video in there if _last_end_s(video) > (store.num_rows(video.id) + 1) / rate]:
-        yield Finding("warning", f"features of {counted(len(short), 'video')} end before the steps do: {listed(short)}")
+        yield Finding(
+            "warning", f"the features of {counted(len(short), 'video')} end before the last step: {listed(short)}"
+        )
 
 
 def _last_end_s(video: Video) -> float:
-    """The end of the step that ends last, which need not be the one that starts last."""
+    """The latest end of a step, which is not always that of the last step."""
     return max((step.end_s or 0.0 for step in video.steps), default=0.0)
 
 
 def _check_language(dataset: Dataset) -> Iterator[Finding]:
     path = dataset.folder / "language.npz"
     if not os.path.lexists(path):
-        yield Finding("warning", "no language.npz: the language loss needs one (p3iv data import ... --language FILE)")
+        yield Finding(
+            "warning", "no language.npz, which the language loss needs (p3iv data import ... --language FILE)"
+        )
         return
     known = set(read_language(path).names)
     seen = dict.fromkeys(step.action for video in dataset.videos for step in video.steps)
@@ -212,7 +216,7 @@ def _check_language(dataset: Dataset) -> Iterator[Finding]:
 
 def _check_truth(dataset: Dataset) -> Iterator[Finding]:
     if dataset.has_truth and not (dataset.folder / "truth.jsonl").is_file():
-        yield Finding("error", "truth.jsonl is a folder or a broken link, expected a file")
+        yield Finding("error", "truth.jsonl is a folder or a broken link; it must be a file")
         return
     if not dataset.videos:
         return

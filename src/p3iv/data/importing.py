@@ -1,4 +1,4 @@
-"""The import itself: read, check, pack, and move the finished folder into place."""
+"""Import annotations, and optionally features, embeddings, a split and videos, as a dataset folder."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What to import and from where; the optional parts of a `folder` source are taken from it unless named here."""
+    """What to import; the optional parts of a `folder` source are taken from it unless named here."""
 
-    kind: str  # crosstask | coin | niv | folder
+    kind: str  # a name in READERS
     source: Path
     destination: Path
     features: Path | None = None
@@ -45,22 +45,22 @@ class ImportRequest:
     rename: Path | None = None
     split: Path | None = None
     videos: Path | None = None
-    encoder: str | None = None  # who made the features, for the record
+    encoder: str | None = None  # that made the features, for dataset.yaml
     text_encoder: str | None = None
     dtype: str | None = None
-    simulated: bool = False  # the features are stand-ins, made elsewhere
+    simulated: bool = False  # the features were simulated by another program
     keep_tasks_apart: bool = False  # CrossTask only: 133 task-steps rather than 105 texts
     strict: bool = False
     overwrite: bool = False
 
     @property
     def sources(self) -> list[Path]:
-        """Everything that is read."""
+        """All paths that are read."""
         paths = (self.source, self.features, self.language, self.rename, self.split, self.videos)
         return [path for path in paths if path is not None]
 
     def with_parts_of_folder(self) -> ImportRequest:
-        """A `folder` source brings its own language, features and videos where no other are named."""
+        """Take language, features and videos from a `folder` source unless others are named."""
         if self.kind != "folder":
             return self
         own = {"language": "language.npz", "features": "features", "videos": "videos"}
@@ -74,7 +74,7 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did, down to the last row it could not use."""
+    """What an import wrote, and every row that it could not use."""
 
     folder: Path
     num_videos: int
@@ -83,11 +83,11 @@ class ImportReport:
     num_tasks: int
     features: PackedFeatures | None
     problems: tuple[Problem, ...] = field(default=())
-    notes: tuple[str, ...] = ()  # worth knowing; nothing that was asked for is missing for them
+    notes: tuple[str, ...] = ()  # information that is not about missing parts
 
 
 def card_of(request: ImportRequest, annotations: Annotations, packed: PackedFeatures | None) -> DatasetCard:
-    """The source's own card as far as its parts were taken, and what the options say."""
+    """The card of the new dataset, from the cards of its sources and the options."""
     card = DatasetCard(name=annotations.name, source=f"{request.kind} from {request.source.name}")
     if request.kind == "folder" and os.path.lexists(request.source / "dataset.yaml"):
         card = read_card(request.source)
@@ -114,18 +114,18 @@ def _text_encoder(request: ImportRequest, card: DatasetCard) -> str | None:
 
 
 def _cards_beside(features: Path) -> list[DatasetCard]:
-    """The cards of the dataset folders that features are part of: as they are named, and where links lead to."""
+    """The cards of the dataset folders that contain the features, with and without following links."""
     if features.name != "features" and not FeatureStore.is_at(features):
-        return []  # a folder of raw files beside somebody's dataset.yaml need not be part of that dataset
+        return []  # feature files beside a dataset.yaml need not belong to that dataset
     folders = dict.fromkeys((features.resolve().parent, features.absolute().parent))
     return [read_card(folder) for folder in folders if os.path.lexists(folder / "dataset.yaml")]
 
 
 def write_language_of(request: ImportRequest, annotations: Annotations, folder: Path) -> Annotations:
-    """Write language.npz where one is given; its rows are then the vocabulary."""
+    """Write language.npz if one is given; its rows then define the vocabulary."""
     if request.language is None:
         if request.rename is not None:
-            raise SourceError("--rename maps names of a language file; pass --language FILE with it.")
+            raise SourceError("--rename needs the language file whose names it maps: pass --language FILE.")
         return annotations
     rename = read_rename(request.rename) if request.rename else {}
     table = read_language(request.language)
@@ -137,9 +137,9 @@ def write_language_of(request: ImportRequest, annotations: Annotations, folder: 
 
 
 def _with_own_ids(request: ImportRequest, vocabulary: Vocabulary, table: LanguageTable) -> Vocabulary:
-    """The actions with their numbers in the release, which steps.csv has no place for and language.npz keeps.
+    """The actions with the ids that the source's language.npz has for them; steps.csv has no ids.
 
-    An id that `table` gives to a step of another name is left away: the two then count differently.
+    An id that `table` uses for another step is dropped: the two tables then number differently.
     """
     own = request.source / "language.npz"
     if request.kind != "folder" or not own.is_file():
@@ -156,7 +156,7 @@ def _with_own_ids(request: ImportRequest, vocabulary: Vocabulary, table: Languag
 
 
 def write_split_of(request: ImportRequest, annotations: Annotations, folder: Path) -> list[Problem]:
-    """Write split.json; a release whose own split cannot be used comes in without it, a split asked for must fit."""
+    """Write split.json; a release's own split that cannot be used becomes a problem, a requested one an error."""
     split = read_split(request.split) if request.split else annotations.split
     if split is None:
         return []
@@ -180,7 +180,7 @@ def _write_fitting(split: Split, annotations: Annotations, folder: Path) -> tupl
 def pack_features(
     request: ImportRequest, annotations: Annotations, folder: Path, progress: Progress | None
 ) -> PackedFeatures | None:
-    """Write features/ where features are given, as files or as a packed store."""
+    """Write features/ if features are given, as files or as a store."""
     if request.features is None:
         return None
     pack = copy_store if FeatureStore.is_at(request.features) else import_features
@@ -188,7 +188,7 @@ def pack_features(
 
 
 def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -> list[Problem]:
-    """Bring the video files in under their ids, by hard link where the file system allows, else by copy."""
+    """Hard-link the video files under their ids, or copy them if the file system cannot link."""
     if request.videos is None:
         return []
     if not request.videos.is_dir():
@@ -200,7 +200,8 @@ def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -
         names = (video.id, *video.aliases, f"{video.task}_{video.id}")
         found = next((at_hand[name] for name in names if name in at_hand), None)
         if Path(video.id).name != video.id:
-            problems.append(Problem(str(request.videos), f"{video.id!r} is no file name", "steps kept, video left out"))
+            what = f"{video.id!r} cannot be a file name"
+            problems.append(Problem(str(request.videos), what, "steps kept, video left out"))
         elif found is None:
             expected = f"no file {video.id}{{{','.join(VIDEO_SUFFIXES[:3])},...}}"
             problems.append(Problem(str(request.videos), expected, "steps kept, video missing"))
@@ -217,7 +218,7 @@ def _link_or_copy(source: Path, destination: Path) -> None:
 
 
 def copy_truth(request: ImportRequest, dataset: Dataset) -> list[Problem]:
-    """Bring in the lines of a folder's truth.jsonl that are about the videos as they came in."""
+    """Copy the lines of a folder's truth.jsonl whose videos were imported completely."""
     source = request.source / TRUTH_FILE
     if request.kind != "folder" or not os.path.lexists(source):
         return []
@@ -226,7 +227,11 @@ def copy_truth(request: ImportRequest, dataset: Dataset) -> list[Problem]:
     whole = _whole_videos(request.source, dataset.videos)
     reader = TruthReader(dataset.videos, dataset.vocabulary)
     left_out: Counter[str] = Counter()
-    with atomic_file(dataset.folder / TRUTH_FILE) as beside, beside.open("wb") as kept, source.open("rb") as lines:
+    with (
+        atomic_file(dataset.folder / TRUTH_FILE) as temporary,
+        temporary.open("wb") as kept,
+        source.open("rb") as lines,
+    ):
         for line in lines:
             if _fits(line, reader, whole):
                 kept.write(line)
@@ -234,7 +239,7 @@ def copy_truth(request: ImportRequest, dataset: Dataset) -> list[Problem]:
                 left_out[reader.video_of(line)] += 1
     if not left_out:
         return []
-    what = f"{counted(left_out.total(), 'line')} not about these steps, of {listed(sorted(left_out))}"
+    what = f"{counted(left_out.total(), 'line')} about other steps, of {listed(sorted(left_out))}"
     return [Problem(TRUTH_FILE, what, "lines left out")]
 
 
@@ -246,25 +251,25 @@ def _fits(line: bytes, reader: TruthReader, whole: set[str]) -> bool:
 
 
 def _whole_videos(source: Path, videos: Sequence[Video]) -> set[str]:
-    """The videos of which every row was used: without a row, the numbers of the steps after it speak of others.
+    """The videos of which every row was used: a lost row changes the numbers of the steps after it.
 
-    Where a row's video cannot be told, that may be any of them, so none counts as whole.
+    A row without a video may belong to any of them, so then no video counts as complete.
     """
     rows = Counter(read_video_column(source))
     return set() if None in rows else {video.id for video in videos if rows[video.id] == len(video.steps)}
 
 
 def import_dataset(request: ImportRequest, *, progress: Progress | None = None) -> ImportReport:
-    """Write the dataset folder, or nothing; `strict` refuses with the list of problems where there are any."""
+    """Write the complete dataset folder or nothing; with `strict`, problems are an error."""
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
     annotations = read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
-    with atomic_folder(request.destination.resolve()) as folder:  # a link keeps leading where it leads
+    with atomic_folder(request.destination.resolve()) as folder:  # resolve: a link stays, and its target is replaced
         return _build(request, annotations, folder, progress)
 
 
 def _build(request: ImportRequest, annotations: Annotations, folder: Path, progress: Progress | None) -> ImportReport:
-    """All files in `folder`; dataset.yaml comes last, so that a folder without it is known to be unfinished."""
+    """Write all files into `folder`; dataset.yaml comes last, so that a folder without it is unfinished."""
     problems = list(annotations.problems)
     annotations = write_language_of(request, annotations, folder)
     problems += write_split_of(request, annotations, folder)

@@ -19,10 +19,10 @@ from p3iv.readers.rows import (
     parse_times,
     parse_whole_number,
     place,
-    shown,
     usable_rows,
 )
 from p3iv.types import SIDES, Action, Annotations, ProblemLog, Side, Split, Step, Video
+from p3iv.validation import shown
 
 EXPECTED = 'the official COIN.json: {"database": {VIDEO: {"annotation": [...], "class": ..., "subset": ...}}}'
 

@@ -15,9 +15,9 @@ from p3iv.readers.rows import (
     make_vocabulary,
     parse_name,
     parse_whole_number,
-    shown,
 )
 from p3iv.types import Action, Annotations, ProblemLog
+from p3iv.validation import shown
 
 TASKS_FILE = "tasks_primary.txt"
 

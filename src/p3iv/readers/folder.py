@@ -10,9 +10,10 @@ import yaml
 from p3iv.errors import SplitError
 from p3iv.files import write_text
 from p3iv.readers.files import JsonObject, UnusableError, is_there, parse_json, read_text, required
-from p3iv.readers.rows import VideoCollector, parse_name, place, shown
+from p3iv.readers.rows import VideoCollector, parse_name, place
 from p3iv.readers.steps_csv import COLUMNS, STEPS_FILE, parse_steps, parse_video_column
 from p3iv.types import SIDES, Annotations, ProblemLog, Side, Split, listed
+from p3iv.validation import shown
 
 EXPECTED = f"a dataset folder whose {STEPS_FILE} begins with the line {','.join(COLUMNS)}"
 

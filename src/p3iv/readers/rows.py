@@ -15,6 +15,7 @@ from typing import TypeVar
 from p3iv.errors import SourceError
 from p3iv.readers.files import Files, UnusableError
 from p3iv.types import Action, Annotations, ProblemLog, Split, Step, Video, Vocabulary
+from p3iv.validation import shown
 
 Row = TypeVar("Row")
 
@@ -29,15 +30,6 @@ UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters a
 MAX_LINES = 100  # of one CSV record, so that a quote that never closes costs at most these
 
 LEFT_OUT = "video left out"
-
-
-def shown(value: object) -> str:
-    """A value from a source for a message: short, printable, not nested."""
-    if isinstance(value, str):
-        return repr(value if len(value) <= 60 else value[:57] + "...")
-    if value is None or isinstance(value, bool | int | float):
-        return repr(value)
-    return "a list" if isinstance(value, list) else "an object"
 
 
 def place(name: str) -> str:

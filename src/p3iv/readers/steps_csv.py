@@ -13,8 +13,9 @@ from pathlib import Path
 from p3iv.errors import DatasetError
 from p3iv.files import write_text
 from p3iv.readers.files import UnusableError, decode
-from p3iv.readers.rows import FirstTexts, VideoCollector, csv_rows, parse_name, parse_times, place, shown, usable_rows
+from p3iv.readers.rows import FirstTexts, VideoCollector, csv_rows, parse_name, parse_times, place, usable_rows
 from p3iv.types import Action, Annotations, ProblemLog, Step, Video, Vocabulary
+from p3iv.validation import shown
 
 STEPS_FILE = "steps.csv"
 
