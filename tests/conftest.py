@@ -33,8 +33,6 @@ settings.load_profile("same")
 os.environ["OMP_NUM_THREADS"] = "1"
 torch.set_num_threads(1)
 
-__all__ = ["RunP3iv"]
-
 MakeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 

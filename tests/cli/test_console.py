@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from p3iv.cli import console
 from p3iv.cli.options import parse_numbers, resolve_split, split_at_commas
 from p3iv.errors import ConfigError

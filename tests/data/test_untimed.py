@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from p3iv.config import DataConfig
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data

@@ -203,7 +203,7 @@ def test_folding_the_norms_changes_nothing() -> None:
     images = torch.randn(1, 3, 64, 64)
     with torch.inference_mode():
         before = network(images)
-        efficientnet_lite0._fold_norms(network)
+        efficientnet_lite0.fold_norms(network)
         assert torch.allclose(network(images), before, atol=1e-4)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in network.modules())
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data

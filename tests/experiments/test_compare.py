@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import MakeOnce, RunP3iv
+from commands import RunP3iv
+from conftest import MakeOnce
 from p3iv.errors import ConfigError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.compare import CompareRequest, compare

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from experiments.finished import SAMPLES, TINY
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.experiments.declarations import Table, declarations

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from p3iv import __version__
 from p3iv.environment import describe_environment, machine_of
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.identity import Source, code_version, commit
@@ -33,16 +32,17 @@ class Provenance:
     @staticmethod
     def of(command: str, sources: Sequence[Source], options: RunOptions) -> Provenance:
         """The provenance of figures made by this process."""
+        environment = describe_environment()
         return Provenance(
             command=command,
             data=tuple(source.label for source in sources),
             budget=options.budget,
             seeds=options.seeds,
             samples=options.samples,
-            version=__version__,
+            version=environment.p3iv,
             code=code_version(),
             commits=(commit() or UNKNOWN,),
-            machines=(machine_of(asdict(describe_environment())),),
+            machines=(machine_of(asdict(environment)),),
         )
 
     def of_runs(self, runs: Sequence[Run], finished: FinishedRuns) -> Provenance:

@@ -17,10 +17,10 @@ from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import SampleSettings, blocks_of, seed_of
 from p3iv.plans.transitions import fit_transitions
-from planners.baselines.conftest import quick
+from runs import quick
 
 
-def fitted(name: str, data: PlanningData, **changes: object) -> Any:
+def fitted(name: str, data: PlanningData, **changes: Any) -> Any:
     config = quick(name, **changes)
     planner = planner_class(name)(PlannerShape.of(data, config), config)
     planner.fit(data)

@@ -14,7 +14,8 @@ from p3iv.planners.base import Batch
 from p3iv.planners.baselines.ext_gail import ExtGailLearner, with_parts
 from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
-from planners.baselines.conftest import Build, quick
+from planners.baselines.conftest import Build
+from runs import quick
 
 VISUAL = ("upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug")
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conftest import RunP3iv
+from commands import RunP3iv
 from p3iv.config import BaselineConfig
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData
@@ -26,7 +26,7 @@ from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from p3iv.report.write import write_report
 from p3iv.training.loop import EpochReport, TrainRequest, train
-from planners.baselines.conftest import quick
+from runs import quick
 
 LEARNED = ("wltdo", "uaaa", "upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug")
 
@@ -143,12 +143,12 @@ def test_a_fitted_planner_is_what_was_saved_and_resuming_it_does_nothing(dataset
         )
 
 
-def test_a_dataset_that_does_not_say_when_steps_happen_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_dataset_without_times_of_steps_is_refused(dataset: Dataset, tmp_path: Path) -> None:
     untimed = tuple(
         replace(video, steps=tuple(replace(step, start_s=None, end_s=None) for step in video.steps))
         for video in dataset.videos
     )
-    with pytest.raises(DatasetError, match=r"does not say when its steps happen.*steps\.csv.*--planner p3iv"):
+    with pytest.raises(DatasetError, match=r"has no times of its steps.*steps\.csv.*--planner p3iv"):
         train(TrainRequest(replace(dataset, videos=untimed), tmp_path / "run", quick("ddn")))
 
 

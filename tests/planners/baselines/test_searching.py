@@ -19,7 +19,7 @@ from p3iv.planners.baselines.autoregressive import WEIGHTS, Searching
 from p3iv.planners.checkpoint import BEST, load_planner
 from p3iv.planners.registry import planner_class
 from p3iv.training.loop import TrainRequest, train
-from planners.baselines.conftest import quick
+from runs import quick
 
 
 def untrained(name: str, data: PlanningData, **changes: Any) -> Searching:

@@ -176,13 +176,13 @@ def test_dropout_drops_the_share_it_says_and_keeps_the_mean(probability: float) 
 
 def test_one_draw_serves_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    original = Dropout._draw
+    original = Dropout.draw
 
     def counting(self: Dropout, number: int, like: Tensor) -> Tensor:
         drawn.append(number)
         return original(self, number, like)
 
-    monkeypatch.setattr(Dropout, "_draw", counting)
+    monkeypatch.setattr(Dropout, "draw", counting)
     for slots in (0, 5):
         net = network(config=ModelConfig(**{**vars(SMALL), "memory_slots": slots})).train()
         net.decode(net.tokens(*inputs(4)[:2]), torch.randn(4, 3, 3))

@@ -35,7 +35,7 @@ class Dropout:
     def prepare(self, number: int, like: Tensor) -> None:
         """Draw the decisions for so many elements; what is taken beyond them is drawn when it is."""
         if not self.is_off:
-            self._masks = self._draw(number, like)
+            self._masks = self.draw(number, like)
 
     def add(self, x: Tensor, update: Tensor) -> Tensor:
         """X + dropout(update)."""
@@ -44,11 +44,11 @@ class Dropout:
     def _mask(self, like: Tensor) -> Tensor:
         wanted = like.numel()
         if len(self._masks) < wanted:
-            self._masks = self._draw(wanted, like)
+            self._masks = self.draw(wanted, like)
         taken, self._masks = self._masks[:wanted], self._masks[wanted:]
         return taken.view(like.shape)
 
-    def _draw(self, number: int, like: Tensor) -> Tensor:
+    def draw(self, number: int, like: Tensor) -> Tensor:
         """What to multiply with: 0 with the probability, else the inverse of its complement."""
         if like.device.type != "cpu":
             kept = torch.rand(number, device=like.device) >= self.probability
