@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -58,14 +59,14 @@ def _place(location: tuple[int | str, ...]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def parse_json(text: str) -> object:
-    """JSON of any depth, with numbers of any length; NaN and Infinity are refused.
+def parse_json(text: str, **hooks: Callable[[Any], Any]) -> object:
+    """Parse JSON without trusting it; NaN and Infinity are refused, unless a hook of `json.loads` says otherwise.
 
     Raises:
         ValueError: saying what is wrong with it.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, **{"parse_constant": _refuse_constant, **hooks})  # type: ignore[arg-type]
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
     except RecursionError as error:

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from p3iv.errors import FeatureError, SourceError
 from p3iv.features.arrays import Archive, is_zip, read_content
 from p3iv.files import atomic_file
 from p3iv.types import Action, Array, Vocabulary, listed
+from p3iv.validation import parse_json
 
 _MAX_SUGGESTIONS: Final = 100  # steps for which similar names are searched: difflib takes milliseconds for each
 
@@ -137,10 +138,10 @@ def _what_is_missing(missing: list[Action], table: LanguageTable, free: list[str
 
 
 def _json_pairs(text: str) -> list[tuple[str, str]]:
-    pairs = json.loads(text, object_pairs_hook=lambda found: found)
+    pairs = cast(list[tuple[object, object]], parse_json(text, object_pairs_hook=lambda found: found))
     if not all(isinstance(name, str) and isinstance(target, str) for name, target in pairs):
         raise ValueError("every entry must map a name to a name")
-    return list(pairs)
+    return cast(list[tuple[str, str]], pairs)
 
 
 def _csv_pairs(text: str) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from p3iv.readers.files import JsonObject, UnusableError, is_folder, parse_json, read_text, required
+from p3iv.readers.files import JsonObject, UnusableError, is_folder, parse_object, read_text, required
 from p3iv.readers.rows import (
     LEFT_OUT,
     FirstTexts,
@@ -77,7 +77,7 @@ def read_coin(source: Path) -> Annotations:
 
 def _read_database(path: Path) -> JsonObject:
     with required(path, EXPECTED):
-        content = parse_json(read_text(path))
+        content = parse_object(read_text(path))
         database = content.get("database")
         if not isinstance(database, JsonObject) or content.repeated:
             raise UnusableError('expected exactly one object "database" in it')

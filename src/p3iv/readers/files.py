@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zipfile
 import zlib
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from p3iv.errors import P3ivError, SourceError
+from p3iv.validation import parse_json
 
 MAX_BYTES = 64 * 2**20  # of one file of a release; COIN.json, the largest, has about 6 MiB
 
@@ -179,14 +179,12 @@ class JsonObject(dict[str, object]):
     repeated: tuple[str, ...] = ()
 
 
-def parse_json(text: str) -> JsonObject:
-    """Parse a JSON object; too deep nesting is an error, too long numbers are infinite."""
+def parse_object(text: str) -> JsonObject:
+    """Parse a JSON object; numbers that are too long, NaN and Infinity are left to the checks of each row."""
     try:
-        content = json.loads(text, object_pairs_hook=_keep_first, parse_int=_parse_int)
-    except RecursionError as error:
-        raise UnusableError("not usable JSON (nested too deeply)") from error
+        content = parse_json(text, object_pairs_hook=_keep_first, parse_int=_parse_int, parse_constant=float)
     except ValueError as error:
-        raise UnusableError(f"not JSON ({error})") from error
+        raise UnusableError(str(error)) from error
     if not isinstance(content, JsonObject):
         raise UnusableError("JSON, but not an object")
     return content

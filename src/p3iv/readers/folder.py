@@ -9,7 +9,7 @@ import yaml
 
 from p3iv.errors import SplitError
 from p3iv.files import write_text
-from p3iv.readers.files import JsonObject, UnusableError, is_there, parse_json, read_text, required
+from p3iv.readers.files import JsonObject, UnusableError, is_there, parse_object, read_text, required
 from p3iv.readers.rows import VideoCollector, parse_name, place
 from p3iv.readers.steps_csv import COLUMNS, STEPS_FILE, parse_steps, parse_video_column
 from p3iv.types import SIDES, Annotations, ProblemLog, Side, Split, listed
@@ -89,7 +89,7 @@ def read_split(path: Path) -> Split:
         SplitError: a video is listed twice.
     """
     with required(path, EXPECTED_SPLIT):
-        content = parse_json(read_text(path))
+        content = parse_object(read_text(path))
         unknown = [key for key in content if key not in SIDES]
         if unknown or content.repeated:
             raise UnusableError(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from p3iv.data.folder import VIDEO_SUFFIXES
+from p3iv.data.folder import find_videos
 from p3iv.errors import FeatureError
 from p3iv.evaluation.predictions import NamedLine, read_lines
 from p3iv.report.charts import drawing, percent
@@ -223,10 +223,7 @@ class FrameSource:
     @cached_property
     def files(self) -> dict[str, Path]:
         """Video id -> file. An id is only compared with the names in videos/, so it cannot lead out of that folder."""
-        videos = None if self.folder is None else self.folder / "videos"
-        if videos is None or not videos.is_dir():
-            return {}
-        return {path.stem: path for path in sorted(videos.iterdir()) if path.suffix.lower() in VIDEO_SUFFIXES}
+        return {} if self.folder is None else find_videos(self.folder / "videos")
 
     @property
     def why_empty(self) -> str | None:
