@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import err, out, print_json, print_note, print_table
+from p3iv.cli.console import err, interruptible, out, print_json, print_note, print_table
 from p3iv.cli.options import (
     Address,
     AsJson,
@@ -24,7 +24,6 @@ from p3iv.cli.options import (
 )
 from p3iv.cli.reproduce import (
     Jobs,
-    interruptible,
     show_failures,
     show_plan,
     show_run,
@@ -95,7 +94,7 @@ def compare_command(
         on_run=show_run,
         on_note=print_note,
     )
-    with interruptible(target):
+    with interruptible(f"finished runs are in {target}, and the same command continues there"):
         result = compare(request)
     if as_json:
         print_json(summary(result))

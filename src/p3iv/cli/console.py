@@ -11,10 +11,11 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from p3iv.files import leftovers_of
 from p3iv.types import Problem, counted
@@ -69,27 +70,38 @@ def describe_features(packed: PackedFeatures) -> str:
     )
 
 
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Turn Ctrl-C into a message that says how to continue, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"interrupted; {message}", markup=False)
+        raise typer.Exit(130) from None
+
+
 class ShowProgress(Protocol):
     def __call__(self, done: float, total: int, about: str = "") -> None: ...
 
 
 @contextmanager
 def progress(what: str) -> Iterator[ShowProgress]:
-    """Yield a function of (done, total, about) that shows a bar on a terminal and a line every few seconds elsewhere.
+    """Yield a function of (done, total, about): it shows a bar on a terminal, and a few plain lines elsewhere.
 
     `about` is shown after the numbers: a speed, or the scores of the last epoch.
     """
     if not err.is_terminal:
         yield plain_progress(what)
         return
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the other columns keep their width
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[about]}", markup=False),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[about]}", markup=False, table_column=rest),
     )
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=err, transient=True, expand=True) as bar:
         task = bar.add_task(what, total=None, about="")
 
         def show(done: float, total: int, about: str = "") -> None:
@@ -99,13 +111,13 @@ def progress(what: str) -> Iterator[ShowProgress]:
 
 
 def plain_progress(what: str, every_s: float = 10.0) -> ShowProgress:
-    """A function of (done, total, about) that prints a line every few seconds."""
-    last = time.monotonic()
+    """A function of (done, total, about) that prints at most 20 lines, some seconds apart."""
+    last_s, last_done = time.monotonic(), 0.0
 
     def show(done: float, total: int, about: str = "") -> None:
-        nonlocal last
-        if time.monotonic() - last >= every_s and done < total:
-            last = time.monotonic()
+        nonlocal last_s, last_done
+        if time.monotonic() - last_s >= every_s and done - last_done >= total / 20 and done < total:
+            last_s, last_done = time.monotonic(), done
             err.print(f"{what}: {done:.0f} of {total}{', ' * bool(about)}{about}", markup=False)
 
     return show

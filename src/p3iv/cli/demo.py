@@ -27,8 +27,8 @@ def demo_command(
 ) -> None:
     """Run everything once on generated videos.
 
-    Makes the tabletop dataset, extracts features, trains P3IV+, evaluates it, plans an example and writes the report;
-    about two minutes. Each command is printed before it runs. Results of an earlier demo in DIR are replaced.
+    Makes the tabletop dataset, extracts features, trains P3IV+, evaluates it, plans an example and writes the report,
+    in a few minutes. Each command is printed before it runs. Results of an earlier demo in DIR are replaced.
     """
     began = time.monotonic()
 

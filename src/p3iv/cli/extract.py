@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import describe_features, err, note_leftovers, out, print_json, print_problems, progress
+from p3iv.cli.console import (
+    describe_features,
+    err,
+    interruptible,
+    note_leftovers,
+    out,
+    print_json,
+    print_problems,
+    progress,
+)
 from p3iv.cli.options import (
     Address,
     AsJson,
@@ -120,17 +129,11 @@ def extract_command(
         overwrite=overwrite,
     )
     note_leftovers(folder / "features")
-    try:
-        with progress("Extracting videos") as show:
-            report = extract_features(
-                request,
-                on_progress=lambda at: show(
-                    at.num_done, at.num_videos, f"{_speed(at.num_frames, at.seconds)} frames/s"
-                ),
-            )
-    except KeyboardInterrupt:
-        err.print(f"interrupted; run the same command again to continue in {folder}", markup=False)
-        raise typer.Exit(130) from None
+    with interruptible(f"run the same command again to continue in {folder}"), progress("Extracting videos") as show:
+        report = extract_features(
+            request,
+            on_progress=lambda at: show(at.num_done, at.num_videos, f"{_speed(at.num_frames, at.seconds)} frames/s"),
+        )
     if as_json:
         print_json(report)
     else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from p3iv.cli.console import err, out, print_json, print_note
+from p3iv.cli.console import err, interruptible, out, print_json, print_note
 from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, parse_numbers
 from p3iv.errors import ConfigError
 
@@ -96,7 +94,7 @@ def reproduce_command(
         on_run=show_run,
         on_note=print_note,
     )
-    with interruptible(target):
+    with interruptible(f"finished runs are in {target}, and the same command continues there"):
         result = reproduce(request)
     if as_json:
         print_json(summary(result))
@@ -110,16 +108,6 @@ def reproduce_command(
 def typed_command() -> str:
     """The command as the user typed it, for the provenance of figures."""
     return f"p3iv {shlex.join(sys.argv[1:])}"
-
-
-@contextmanager
-def interruptible(target: Path) -> Iterator[None]:
-    """Turn Ctrl-C into a message and exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print(f"interrupted; finished runs are in {target}, and the same command continues there", markup=False)
-        raise typer.Exit(130) from None
 
 
 def _show_list(*, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import LOSS_TERMS
-from p3iv.cli.console import err, out, print_json, print_note
+from p3iv.catalogue import LOSS_TERMS, METRICS
+from p3iv.cli.console import ShowProgress, err, interruptible, out, print_json, print_note, progress
 from p3iv.cli.options import (
     AsJson,
     Device,
@@ -76,7 +75,6 @@ def train_command(
     }
     config = _configure(planner, preset, {"planner": planner, "seed": seed, **data}, settings or [])
     is_first = os.environ.get("RANK", "0") == "0"  # of several processes, only the first prints
-    line = EpochLine()
     request = TrainRequest(
         dataset=open_dataset(folder),
         run=run,
@@ -85,22 +83,12 @@ def train_command(
         overwrite=overwrite,
         device=device,
     )
-    if is_first:
-        request = replace(
-            request,
-            on_step=line.show_step,
-            on_epoch=line.show_epoch,
-            on_note=print_note,
-        )
-    try:
-        result = train(request)
-    except KeyboardInterrupt:
-        line.end()
-        err.print(f"interrupted; the same command with --resume continues {run}", markup=False)
-        raise typer.Exit(130) from None
-    line.end()
     if not is_first:
+        train(request)
         return
+    with interruptible(f"the same command with --resume continues {run}"), progress("Training epochs") as show:
+        epochs = EpochProgress(show)
+        result = train(replace(request, on_step=epochs.show_step, on_epoch=epochs.show_epoch, on_note=print_note))
     if as_json:
         print_json(result)
         return
@@ -128,45 +116,29 @@ def _configure(planner: str, preset: str | None, changes: Mapping[str, object], 
     return override(preset_config(preset or chosen.preset), {**changes, **asked})
 
 
-class EpochLine:
-    """One live line on a terminal: validation scores (success/accuracy, * if the best so far), time left, loss terms.
+class EpochProgress:
+    """Shows the number of epochs, the last validation scores and the current loss terms."""
 
-    Without a terminal, a plain line after every tenth of the run.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, show: ShowProgress) -> None:
+        self._show = show
         self._shown_at = 0.0
-        self._val = ""
+        self._scores = ""
 
     def show_step(self, report: StepReport) -> None:
+        """Update a terminal twice per second: reading the terms from a GPU takes time."""
         if not err.is_terminal or time.monotonic() - self._shown_at < 0.5:
             return
+        self._shown_at = time.monotonic()
         terms = _short_terms({name: value.item() for name, value in report.terms.items()})
-        self._write(f"epoch {report.epoch}/{report.epochs} {report.step / report.num_steps:4.0%}  {self._val}{terms}")
+        self._show(report.epoch - 1 + report.step / report.num_steps, report.epochs, f"{self._scores}{terms}")
 
     def show_epoch(self, report: EpochReport) -> None:
-        left = _clock((report.epochs - report.epoch) * report.seconds)
-        best = "*" if report.is_best else " "
-        self._val = f"val {100 * report.val.success_rate:.1f}/{100 * report.val.mean_accuracy:.1f}{best} {left} left  "
-        line = f"epoch {report.epoch}/{report.epochs}  {self._val}{_short_terms(report.terms)}"
-        if err.is_terminal:
-            self._write(line)
-        elif report.epoch == report.epochs or report.epoch % max(1, report.epochs // 10) == 0:
-            err.print(line, markup=False)
-
-    def show_windows(self, done: int, total: int) -> None:
-        if done == total or time.monotonic() - self._shown_at >= 0.5:
-            self._write(f"evaluating windows {done}/{total}")
-
-    def end(self) -> None:
-        if err.is_terminal and self._shown_at:
-            sys.stderr.write("\n")
-            self._shown_at = 0.0
-
-    def _write(self, line: str) -> None:
-        self._shown_at = time.monotonic()
-        sys.stderr.write(f"\r\033[K{line[: err.width - 1]}")
-        sys.stderr.flush()
+        best = " (best so far)" if report.is_best else ""
+        success, accuracy = (
+            METRICS[name].text(getattr(report.val, name)) for name in ("success_rate", "mean_accuracy")
+        )
+        self._scores = f"val SR {success} %, mAcc {accuracy} %{best}; "
+        self._show(report.epoch, report.epochs, f"{self._scores}{_short_terms(report.terms)}")
 
 
 def _short_terms(terms: Mapping[str, float]) -> str:
@@ -174,8 +146,3 @@ def _short_terms(terms: Mapping[str, float]) -> str:
     return " ".join(
         f"{term.short} {term.text(terms[name])}" for name, term in LOSS_TERMS.items() if term.short and name in terms
     )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
