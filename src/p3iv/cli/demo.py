@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from p3iv.cli.console import out
+
+if TYPE_CHECKING:
+    from p3iv.evaluation.predictions import PredictionLine
 
 EXAMPLE = "Example: p3iv demo demo"
 
@@ -48,16 +50,16 @@ def demo_command(
     p3iv("train", data, "--out", run, *planner, "--overwrite")
     p3iv("evaluate", run)
     example = _example(folder / "run")
-    film = f"{data}/videos/{example['video']}.mp4"
-    start, goal = (f"{film}@{example[moment]:g}" for moment in ("start_s", "goal_s"))
-    p3iv("plan", run, "--start", start, "--goal", goal)
-    out.print(f"the steps in the video: {' -> '.join(example['reference'])}", markup=False)
+    clip = f"{data}/videos/{example.video}.mp4"
+    p3iv("plan", run, "--start", f"{clip}@{example.start_s:g}", "--goal", f"{clip}@{example.goal_s:g}")
+    out.print(f"the steps in the video: {' -> '.join(example.reference)}", markup=False)
     p3iv("report", run)
     out.print(f"\nThe demo took {time.monotonic() - began:.0f} s. Open {run}/report.html in a browser.", markup=False)
 
 
-def _example(run: Path) -> dict[str, Any]:
+def _example(run: Path) -> PredictionLine[str]:
     """The first test window with more than one likely plan, or else the first window."""
-    with (run / "predictions.jsonl").open(encoding="utf-8") as lines:
-        windows = [json.loads(line) for line in lines]
-    return next((window for window in windows if window["probability"] < 0.8), windows[0])
+    from p3iv.evaluation.predictions import PredictionLine, read_lines  # keeps `p3iv --help` quick
+
+    lines = [line for _, line in read_lines(run / "predictions.jsonl", PredictionLine[str])]
+    return next((line for line in lines if (line.plan_probability or 0.0) < 0.8), lines[0])
