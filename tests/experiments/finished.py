@@ -14,9 +14,9 @@ TINY = {"optim.epochs": 1, "model.width": 32, "model.feed_forward": 32, "model.e
 
 
 def tiny_request(data: Path, out: Path) -> ReproduceRequest:
-    """Two tables that share three runs, one table of counts, and a drawing."""
+    """Two tables that share three runs, one table of counts, a drawing, and a figure of plans."""
     return ReproduceRequest(
-        names=("losses", "viterbi", "unique-plans", "figure-1"),
+        names=("losses", "viterbi", "unique-plans", "figure-1", "diversity"),
         data=(data,),
         out=out,
         horizons=(3,),

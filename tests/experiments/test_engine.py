@@ -86,7 +86,7 @@ def test_an_interrupted_call_writes_what_it_has_and_the_next_one_completes_it(
     def interrupt(_: object) -> None:
         raise Interrupt
 
-    request = with_runs(done, tmp_path / "out")
+    request = with_runs(replace(done, names=("losses", "viterbi")), tmp_path / "out")
     for key in {row["runs"] for row in cells(done, "losses") if row["row"].startswith("L_a") and row["data"]}:
         shutil.rmtree(request.out / "runs" / key)
     with pytest.raises(Interrupt):
@@ -142,12 +142,15 @@ def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
 ) -> None:
     data = tmp_path / "data"
     shutil.copytree(done.data[0], data)
-    truth = (data / "truth.jsonl").read_text()
-    (data / "truth.jsonl").write_text("{}\n" + truth)
+    (data / "truth.jsonl").write_text("{}\n")
+    planned: list[int] = []
     request = with_runs(replace(done, names=("gallery-t3",), data=(data,)), tmp_path / "out")
-    assert ["truth.jsonl:1" in outcome.about for outcome in reproduce(request).failures.values()] == [True]
-    (data / "truth.jsonl").write_text(truth)
-    assert not reproduce(request).failures
+    request = replace(request, on_plan=lambda _, missing: planned.append(missing))
+    for path in (request.out / "runs").glob("*/predictions.jsonl"):
+        path.unlink()
+    for _ in range(2):
+        assert ["truth.jsonl:1" in outcome.about for outcome in reproduce(request).failures.values()] == [True]
+    assert planned == [1, 1]
 
 
 def test_a_smaller_k_is_a_prefix_of_the_largest(done: ReproduceRequest) -> None:

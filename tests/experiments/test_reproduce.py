@@ -14,7 +14,7 @@ from commands import RunP3iv
 from experiments.finished import SAMPLES, TINY
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.experiments.declarations import Table, declarations
-from p3iv.experiments.reproduce import ReproduceRequest, list_together, reproduce
+from p3iv.experiments.reproduce import ReproduceRequest, reproduce
 from p3iv.tabletop.make import make_tabletop
 
 
@@ -90,19 +90,20 @@ def test_the_command_prints_notes_seeds_and_code_and_fails_with_a_run(
 @pytest.mark.slow
 def test_the_smallest_version_of_everything(p3iv: RunP3iv, tmp_path: Path) -> None:
     make_tabletop(tmp_path / "data", num_videos=20, render=False)
-    command = ["reproduce", "all", "--data", "data", "--out", "out", "--samples", "10"]
+    command = ["reproduce", "all", "--data", "data", "--out", "out", "--samples", "10", "--horizons", "3,6"]
     for name, value in TINY.items():
         command += ["--set", f"{name}={value}"]
     done = p3iv(*command)
     assert done.returncode == 0, done.stderr
-    runs, entries = list_together().runs_per_seed, len(declarations())
-    assert f"run {runs} of {runs}, {entries} of {entries} tables and figures complete" in done.stderr
+    entries = len(declarations())
+    assert f"{entries} of {entries} tables and figures complete, about 0 s left" in done.stderr
     for name, entry in declarations().items():
         if isinstance(entry, Table):
             with (tmp_path / "out" / "tables" / f"{name}.csv").open() as file:
                 rows = [row for row in csv.DictReader(file) if row["data"] and row["metric"]]
             assert rows
-            assert all(row["ours"] for row in rows), name
+            assert all(row["ours"] or row["why"] == "not asked for" for row in rows), name
+            assert any(row["ours"] for row in rows), name
     for name in ("diversity", "gallery-t3", "gallery-t6"):
         assert (tmp_path / "out" / "figures" / f"{name}-tabletop-state-features.html").exists()
         assert (tmp_path / "out" / "figures" / f"{name}-tabletop-state-features-1.svg").read_text().startswith("<svg")

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,12 @@ class Run:
         words += ["aligned texts"] if self.texts == "aligned" else []
         return f"{' '.join(words)} seed {self.config.seed}"
 
-    @property
+    @cached_property
     def planner_changes(self) -> dict[str, Any]:
         """Settings of the planner and its losses that differ from its preset."""
         return {name: value for _, name, value in self._changes("model", "loss", *PLANNER_SECTIONS)}
 
-    @property
+    @cached_property
     def training_changes(self) -> dict[str, Any]:
         """Settings of windows and training that differ from its preset, except horizon and protocol."""
         return {
@@ -118,7 +118,7 @@ class Run:
         }
 
     def _changes(self, *sections: str) -> Iterator[tuple[str, str, Any]]:
-        ours, usual = asdict(self.config), asdict(preset_config(self.config.preset))
+        ours, usual = asdict(self.config), _preset_values(self.config.preset)
         for section in sections:
             for name, value in ours[section].items():
                 if value != usual[section][name]:
@@ -178,6 +178,11 @@ def refuse_table_settings(settings: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"--set {name}: the tables decide it, row by row. Settings such as optim.epochs are free."
             )
+
+
+@cache
+def _preset_values(name: str) -> dict[str, Any]:
+    return asdict(preset_config(name))
 
 
 def _identity_of(settings: CurationSettings) -> dict[str, Any]:
