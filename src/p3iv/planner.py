@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from p3iv.errors import ConfigError, PlanError
+from p3iv.planners.base import choose_device
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
-from p3iv.planners.device import choose_device
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import deciding_chain, decode_with, followed, followed_probability
+from p3iv.plans.decoding import deciding_chain, decode, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of
 from p3iv.plans.draws import SampleSettings
 from p3iv.types import counted, listed
@@ -91,8 +91,8 @@ class Planner:
         settings = SampleSettings(num_samples, seed)
         draws = self._sampler(settings).draw(self._observe("start", start)[None], self._observe("goal", goal)[None])
         transitions = self.trained.transitions
-        plan = decode_with(draws, transitions, followed(draws))
-        probability = followed_probability(draws, plan, deciding_chain(draws, transitions))
+        plan = decode(draws, transitions, recommended_decoder(draws))
+        probability = plan_probability(draws, plan, deciding_chain(draws, transitions))
         return distribution_of(
             count_plans(draws.plans(mode, transitions.row)),
             0,

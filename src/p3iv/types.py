@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -138,6 +139,12 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     """A few names for a message, and how many more there are: a, b and 3 more."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def hash_number(text: str | bytes) -> int:
+    """A 64-bit number that depends on a text only: all random draws are seeded by texts that name their purpose."""
+    content = text.encode() if isinstance(text, str) else text
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
 
 
 def counted(number: int, noun: str) -> str:

@@ -156,7 +156,7 @@ def test_a_long_chain_does_not_underflow() -> None:
 def test_blocks_do_not_change_the_best_path(monkeypatch: pytest.MonkeyPatch) -> None:
     emissions, transitions = random_weights(5, 4, 6, zeros=0.2)
     whole = Chain.of(emissions, transitions).best_paths()
-    monkeypatch.setattr(p3iv.plans.chain, "_MOST_ELEMENTS", 1)
+    monkeypatch.setattr(p3iv.plans.chain, "MAX_ELEMENTS", 1)
     parts = Chain.of(emissions, transitions).best_paths()
     assert torch.equal(whole[0], parts[0])
     assert torch.equal(whole[1], parts[1])

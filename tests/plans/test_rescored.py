@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-import p3iv.plans.rescored
-from p3iv.plans.chain import Chain
+import p3iv.plans.chain
+from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.draws import join_chains
-from p3iv.plans.rescored import RescoredChain
 from plans.test_chain import all_plans, random_weights, weigh
 
 FEW = 5
@@ -22,7 +21,7 @@ FEW = 5
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weigh five plans again, so that others are left."""
-    monkeypatch.setattr(p3iv.plans.rescored, "RESCORED", FEW)
+    monkeypatch.setattr(p3iv.plans.chain, "RESCORED", FEW)
 
 
 def example(seed: int, horizon: int, num_actions: int, zeros: float = 0.0) -> tuple[RescoredChain, Tensor]:

@@ -12,7 +12,7 @@ from p3iv.config import DataConfig
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.data.windows import curate_windows
-from p3iv.plans.transitions import SMOOTHING, fit_transitions, paper_transitions, row_transitions
+from p3iv.plans.transitions import SMOOTHING, Transitions, paper_transitions, row_transitions
 
 TRAIN = [(0, 1, 2), (0, 1), (0, 2, 1), (3,)]
 
@@ -58,7 +58,7 @@ def test_transitions_are_counted_in_training_videos_alone(tabletop: Path) -> Non
     training = set(dataset.split.train)
     expected = sum(len(v.steps) - 1 for v in dataset.videos if v.id in training)
     assert sum(len(s) - 1 for s in data.train_sequences) == expected
-    fitted = fit_transitions(data)
+    fitted = Transitions.fit(data.train_sequences, data.val_sequences, data.train.action_ids, len(data.names))
     torch.testing.assert_close(fitted.row.sum(dim=1), torch.ones(len(data.names)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from p3iv.config import SPLIT_KINDS, CurationSettings
 from p3iv.errors import SplitError
 from p3iv.readers.folder import read_split
-from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, listed
+from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, hash_number, listed
 
 TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
 
@@ -29,8 +28,7 @@ def draw_order(keys: Iterable[str], *, seed: int, purpose: str) -> list[str]:
 
 def draw_number(key: str, *, seed: int, purpose: str) -> int:
     """A 64-bit number for a key, uniform over seeds."""
-    digest = hashlib.sha256(f"{seed}\0{purpose}\0{key}".encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+    return hash_number(f"{seed}\0{purpose}\0{key}")
 
 
 def split_by_video(videos: Sequence[str], *, seed: int, protocol: int = 1) -> Split:

@@ -31,11 +31,11 @@ from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, known_references, references_of
 from p3iv.metrics.released import marginal_values, score_released
+from p3iv.planners.base import choose_device
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
-from p3iv.planners.device import choose_device
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import deciding_chain, decode, followed, followed_probability
+from p3iv.plans.decoding import deciding_chain, decode_all, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanCounts, count_plans
 from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
@@ -73,8 +73,8 @@ class Tally:
 
     def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
         """Add the draws of the next windows."""
-        chain, plans = deciding_chain(draws, transitions), decode(draws, transitions)
-        self.decoder = followed(draws)
+        chain, plans = deciding_chain(draws, transitions), decode_all(draws, transitions)
+        self.decoder = recommended_decoder(draws)
         for name, decoded in plans.items():
             self._plans[name].append(decoded)
         samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
@@ -83,7 +83,7 @@ class Tally:
         self._compare(samples, chain, self.references, windows, prefix="")
         if self.truth is not None:
             self._compare(samples, chain, self.truth, windows, prefix="truth ")
-        probability = followed_probability(draws, plans[self.decoder], chain)
+        probability = plan_probability(draws, plans[self.decoder], chain)
         return DecodedWindows(plans, self.decoder, probability, samples)
 
     def plans(self) -> dict[str, Tensor]:

@@ -33,9 +33,9 @@ from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import bitwise_ious, macro_precision
+from p3iv.planners.base import choose_device
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
-from p3iv.planners.device import choose_device
-from p3iv.plans.decoding import chain_of, followed
+from p3iv.plans.decoding import chain_of, recommended_decoder
 from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import Draws, SampleSettings
 from p3iv.training.loop import TrainRequest, train
@@ -85,7 +85,7 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
     tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
     for draws in _draw(trained, data, _settings(sampling, seed=0)):
         seen = tally.add(draws, transitions)
-        own = followed(draws)
+        own = recommended_decoder(draws)
         extra["chain"].append(seen.samples["chain"].modes)
         extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
     plans = tally.plans() | {name: torch.cat(parts) for name, parts in extra.items()}

@@ -8,6 +8,7 @@ loading it means saving and loading its state dict. Training, evaluation and `p3
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from p3iv.config import PLANNER_SECTIONS, Config
+from p3iv.config import PLANNER_SECTIONS, Config, OptimConfig
 from p3iv.data.tensors import PlanningData
+from p3iv.errors import ConfigError
 from p3iv.metrics.plans import PlanScores
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
@@ -227,3 +229,32 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         module.train(was_training)
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes cuda, then mps, then the CPU; in several processes, each its own cuda device."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind, _, number = name.partition(":")
+    kind = next(kind for kind in there if there[kind]) if name == "auto" else kind
+    if not there.get(kind) or (number and not number.isdigit()):
+        available = ", ".join(kind for kind in there if there[kind])
+        raise ConfigError(f"--device {name}, but this machine has: {available}. Use one of them, or auto.")
+    if kind != "cuda":
+        return torch.device(kind)
+    index = int(number or os.environ.get("LOCAL_RANK", "0"))
+    if index >= torch.cuda.device_count():
+        raise ConfigError(f"cuda device {index}, but this machine has {torch.cuda.device_count()}, from 0 on.")
+    return torch.device("cuda", index)
+
+
+def dtype_of(optim: OptimConfig) -> torch.dtype:
+    """The type of the parameters; mixed precision casts only inside the forward pass."""
+    return torch.float64 if optim.precision == "float64" else torch.float32
+
+
+def check_precision(optim: OptimConfig, device: torch.device) -> None:
+    """Refuse a precision that the device does not support."""
+    if optim.precision == "mixed" and device.type != "cuda":
+        raise ConfigError(f"optim.precision=mixed runs on cuda only, and the device is {device}. Use float32.")
+    if optim.precision == "float64" and device.type == "mps":
+        raise ConfigError("optim.precision=float64 does not run on mps. Use --device cpu, or float32.")

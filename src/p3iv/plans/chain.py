@@ -1,15 +1,16 @@
-"""A chain of emissions and transitions, and the questions that planners ask it.
+"""A chain of emissions and transitions: its best plans, exact samples, marginals and probabilities.
 
     p(a_1 .. a_T) = emission_1(a_1) * prod_t transition(a_{t-1}, a_t) * emission_t(a_t) / Z
 
 `best_paths` is Viterbi (section 3.5, supplement B), `best_plans` its n best, `draw` samples exactly, `log_normaliser`
 is log Z, `marginals` the probability of every action at every position. All in log space and float64, so that zero
 probabilities are minus infinity and nothing underflows; on the CPU, since some devices have no float64. A planner that
-is trained through its chain asks on its own device and in its own precision. Shapes: N windows, T positions, A actions.
+is trained through its chain uses its own device and precision. Shapes: N windows, T positions, A actions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,9 @@ from torch.nn import functional
 
 from p3iv.errors import PlanError
 
-_MOST_ELEMENTS = 2**21  # of one (windows, A, A) block: 16 MB, whatever the vocabulary
+MAX_ELEMENTS = 2**21  # of one (windows, A, A) block: 16 MB for any vocabulary
+
+RESCORED, KEPT = 50, 0.1  # of `RescoredChain`
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,16 @@ class Chain:
 
     @classmethod
     def stack(cls, chains: Sequence[Chain]) -> Chain:
-        """One of several, whose transitions are the same."""
+        """One chain of several that share their transitions."""
         return Chain(torch.cat([chain.log_emissions for chain in chains]), chains[0].log_transitions)
 
     def best_paths(self) -> tuple[Tensor, Tensor]:
         """The most probable plan of every window (N, T), and log p of each without Z (N,); Viterbi.
 
-        Where no plan is possible the score is minus infinity and the plan means nothing.
+        If no plan is possible, the score is minus infinity and the plan has no meaning.
         """
         num_actions = len(self.log_transitions)
-        size = max(1, _MOST_ELEMENTS // num_actions**2)
+        size = max(1, MAX_ELEMENTS // num_actions**2)
         into = self.log_transitions.T.contiguous()  # (A to, A from): the maximum is then over neighbours in memory
         parts = [_viterbi(part, into) for part in self.log_emissions.split(size)]
         return torch.cat([paths for paths, _ in parts]), torch.cat([scores for _, scores in parts])
@@ -54,10 +57,10 @@ class Chain:
     def best_plans(self, number: int) -> tuple[Tensor, Tensor]:
         """The n most probable plans of every window, best first (N, n, T), and log p of each (N, n); list Viterbi.
 
-        Where fewer plans are possible, the rest have a log p of minus infinity and mean nothing.
+        If fewer plans are possible, the rest have a log p of minus infinity and no meaning.
         """
         num_actions = len(self.log_transitions)
-        size = max(1, _MOST_ELEMENTS // (num_actions * max(num_actions, number)))
+        size = max(1, MAX_ELEMENTS // (num_actions * max(num_actions, number)))
         parts = [_list_viterbi(part, self.log_transitions, number) for part in self.log_emissions.split(size)]
         plans, scores = torch.cat([plans for plans, _ in parts]), torch.cat([scores for _, scores in parts])
         return plans, scores - self.log_normaliser()[:, None]
@@ -87,7 +90,7 @@ class Chain:
         """Plans drawn exactly, by forward filtering and backward sampling.
 
         Args:
-            uniforms: (K, T) in [0, 1), the same for every window; more columns are not looked at.
+            uniforms: (K, T) in [0, 1), the same for every window; further columns are ignored.
 
         Returns:
             (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
@@ -103,6 +106,105 @@ class Chain:
     @cached_property
     def _log_forward(self) -> Tensor:
         return _log_forward(self.log_emissions, self.transitions)
+
+
+@dataclass(frozen=True)
+class RescoredChain(Chain):
+    """A chain whose likeliest plans are rescored by how well all their actions fit together, which a chain cannot tell.
+
+    The actions a_1 .. a_T of a plan have a fit to which every pair of positions adds, not only neighbours:
+
+        fit = sum_t each(a_t) - sum_s sum_t both(a_s, a_t)
+
+    The `RESCORED` likeliest plans of the chain redistribute their joint probability: a tenth (`KEPT`) stays as it was,
+    the rest is in proportion to p(plan) exp(fit). All other plans keep theirs. So every result stays exact, all plans
+    add up to 1, and a plan that does not fit loses at most a factor of 10. The most probable plan is still among them:
+    the best of them has at least their mean, which is more than any other plan has.
+    """
+
+    log_each: Tensor  # (N, A) float64
+    log_both: Tensor  # (A, A) float64, symmetric
+
+    @classmethod
+    def over(cls, chain: Chain, log_each: Tensor, log_both: Tensor) -> RescoredChain:
+        """Rescore the likeliest plans of a chain."""
+        return cls(chain.log_emissions, chain.log_transitions, log_each, log_both)
+
+    @classmethod
+    def stack(cls, chains: Sequence[RescoredChain]) -> RescoredChain:  # type: ignore[override]
+        """One chain of several that share transitions and `log_both`."""
+        each = torch.cat([chain.log_each for chain in chains])
+        return cls.over(Chain.stack(chains), each, chains[0].log_both)
+
+    def best_paths(self) -> tuple[Tensor, Tensor]:
+        """The most probable plan of every window (N, T), and log p of each without Z (N,)."""
+        plans, logs = self.best_plans(1)
+        return plans[:, 0], logs[:, 0] + self.log_normaliser()
+
+    def best_plans(self, number: int) -> tuple[Tensor, Tensor]:
+        """The n most probable plans of every window, best first (N, n, T), and log p of each (N, n)."""
+        plans, _, logs = self._rescored
+        if number > 1:  # another plan may now be likelier than some of these
+            more, more_logs = super().best_plans(RESCORED + number)
+            plans = torch.cat((plans, more[:, RESCORED:]), dim=1)
+            logs = torch.cat((logs, more_logs[:, RESCORED:]), dim=1)
+        ranked, order = logs.sort(dim=1, descending=True, stable=True)
+        window = torch.arange(len(plans))[:, None]
+        return plans[window, order[:, :number]], ranked[:, :number]
+
+    def marginals(self) -> Tensor:
+        """The probability of every action at every position: (N, T, A)."""
+        plans, before, after = self._rescored
+        moved = (after.exp() - before.exp())[:, None].expand(-1, plans.shape[2], -1)  # (N, T, n)
+        return super().marginals().scatter_add(2, plans.transpose(1, 2), moved).clamp_min(0.0)
+
+    def log_probability(self, plans: Tensor, window: Tensor) -> Tensor:
+        """Log p of plans (R, T), each in the chain of its window (R,): (R,)."""
+        listed, before, after = self._rescored
+        is_it = (listed[window] == plans[:, None]).all(dim=2) & (before[window] > -torch.inf)  # (R, n)
+        place = is_it.long().argmax(dim=1)
+        return torch.where(is_it.any(dim=1), after[window, place], super().log_probability(plans, window))
+
+    def draw(self, uniforms: Tensor) -> Tensor:
+        """Exact samples: draw from the chain, then redraw samples that fall among the rescored plans.
+
+        Args:
+            uniforms: (K, T + 1) in [0, 1), the same for every window.
+
+        Returns:
+            (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
+        """
+        drawn = super().draw(uniforms)
+        horizon = drawn.shape[2]
+        listed, before, after = self._rescored
+        total = after.exp().cumsum(dim=1)  # (N, n)
+        place = torch.searchsorted(total, total[:, -1:] * uniforms[:, horizon], right=True).clamp(max=RESCORED - 1)
+        for row, plans in enumerate(drawn):
+            known = listed[row][before[row] > -torch.inf]
+            is_listed = (plans[:, None] == known).all(dim=2).any(dim=1)
+            plans[is_listed] = listed[row, place[row, is_listed]]
+        return drawn
+
+    @cached_property
+    def _rescored(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The likeliest plans (N, n, T), and log p of each before and after (N, n)."""
+        plans, logs = super().best_plans(RESCORED)
+        return plans, logs, redistribute(logs, fit_of(plans, self.log_each, self.log_both))
+
+
+def fit_of(plans: Tensor, each: Tensor, both: Tensor) -> Tensor:
+    """The fit of plans (N, n, T), from terms (N, A) of single actions and (A, A) of pairs: (N, n)."""
+    alone = each[:, None].expand(-1, plans.shape[1], -1).gather(2, plans).sum(dim=2)
+    together = both[plans[..., :, None], plans[..., None, :]].sum(dim=(2, 3))
+    return alone - together
+
+
+def redistribute(logs: Tensor, fit: Tensor) -> Tensor:
+    """Redistribute the joint probability of plans, mostly in proportion to p exp(fit): log p (N, n) -> (N, n)."""
+    weighed = logs + fit
+    shares = weighed - weighed.logsumexp(dim=1, keepdim=True) + logs.logsumexp(dim=1, keepdim=True)
+    mixed = torch.logaddexp(shares + math.log(1 - KEPT), logs + math.log(KEPT))
+    return torch.where(logs > -torch.inf, mixed, logs)  # impossible plans stay impossible
 
 
 def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,20 +224,20 @@ def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
 def _list_viterbi(log_emissions: Tensor, log_transitions: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """The n best plans, action by action: (m, T, A) -> (m, n, T) and (m, n).
 
-    Of all beginnings the n are kept whose best ends make them the best plans: any other has n better plans before it.
+    Keeps the n beginnings whose best completions score highest: n plans are better than any plan of another beginning.
     """
     ends = _best_ends(log_emissions, log_transitions)
     num_windows, horizon, num_actions = log_emissions.shape
     plans = torch.zeros(num_windows, 1, 0, dtype=torch.int64)
-    scores = log_emissions.new_zeros(num_windows, 1)  # (m, k): of beginnings, with what they have emitted
+    scores = log_emissions.new_zeros(num_windows, 1)  # (m, k): of the beginnings so far
     window = torch.arange(num_windows)[:, None]
     for position in range(horizon):
         step = log_emissions[:, None, position]  # (m, 1, A)
         if position:
             step = step + log_transitions[plans[:, :, -1]]  # (m, k, A)
         longer = (scores[:, :, None] + step).flatten(1)  # (m, k A)
-        promise = longer + ends[:, position].repeat(1, scores.shape[1])
-        ranked, place = promise.topk(min(number, promise.shape[1]), dim=1)
+        ceiling = longer + ends[:, position].repeat(1, scores.shape[1])
+        ranked, place = ceiling.topk(min(number, ceiling.shape[1]), dim=1)
         scores = longer.gather(1, place)
         plans = torch.cat((plans[window, place // num_actions], (place % num_actions)[:, :, None]), dim=2)
     missing = number - plans.shape[1]
@@ -174,7 +276,7 @@ def _log_product(log_weights: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _draw_one(forward: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Tensor:
-    """What the beginnings of one window weigh (T, A) and (K, T) -> (K, T)."""
+    """The log weights of the beginnings of one window (T, A) and uniforms (K, T) -> plans (K, T)."""
     if forward[-1].max() == -torch.inf:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
     drawn = [_pick(forward[-1][None], torch.zeros(len(uniforms), dtype=torch.int64), uniforms[:, len(forward) - 1])]
@@ -188,7 +290,7 @@ def _draw_one(forward: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Ten
 def _pick(log_weights: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
     """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
     total = (log_weights - log_weights.amax(dim=1, keepdim=True)).exp().cumsum(dim=1)  # (J, A)
-    size = max(1, _MOST_ELEMENTS // total.shape[1])
+    size = max(1, MAX_ELEMENTS // total.shape[1])
     picked = []
     for rows, u in zip(row.split(size), uniform.split(size), strict=True):
         part = total[rows]  # (k, A)

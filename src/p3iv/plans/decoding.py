@@ -44,7 +44,7 @@ def decoders_of(draws: Draws) -> tuple[str, ...]:
     return (*own, *VITERBI, "mode", "argmax")
 
 
-def decode_with(draws: Draws, transitions: Transitions, decoder: str) -> Tensor:
+def decode(draws: Draws, transitions: Transitions, decoder: str) -> Tensor:
     """The plans of one decoder: (N, T)."""
     if decoder == OWN_DECODER and draws.plan is not None:
         return draws.plan
@@ -55,17 +55,17 @@ def decode_with(draws: Draws, transitions: Transitions, decoder: str) -> Tensor:
     return chain_of(draws, transitions, *VITERBI[decoder]).best_paths()[0]
 
 
-def decode(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:
+def decode_all(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:
     """The plans of every decoder, (N, T) each."""
-    return {decoder: decode_with(draws, transitions, decoder) for decoder in decoders_of(draws)}
+    return {decoder: decode(draws, transitions, decoder) for decoder in decoders_of(draws)}
 
 
-def followed(draws: Draws) -> str:
+def recommended_decoder(draws: Draws) -> str:
     """The decoder of the recommended plan."""
     return DEFAULT_DECODER if draws.plan is None else OWN_DECODER
 
 
-def followed_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
+def plan_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
     """The probability of the recommended plans, (N,): under the chain that decoded them, or their share of the samples.
 
     A planner that chooses its plan without a chain has no probabilities, so the share of its samples that are that

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from torch import Tensor
 
 from p3iv.catalogue import SAMPLING_MODES
 from p3iv.errors import ConfigError
-from p3iv.plans.chain import Chain
-from p3iv.plans.rescored import RescoredChain
+from p3iv.plans.chain import Chain, RescoredChain
+from p3iv.types import hash_number
 
 MODES = tuple(SAMPLING_MODES)
 
@@ -96,9 +95,8 @@ def blocks_of(draw: object, number: int, width: int, *, seed: int, dtype: torch.
 
 
 def seed_of(settings: SampleSettings, purpose: str) -> int:
-    """A seed of 63 bits for one purpose."""
-    digest = hashlib.sha256(f"{settings.seed}/{purpose}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
+    """The seed of one purpose; torch takes 63 bits."""
+    return hash_number(f"{settings.seed}/{purpose}") >> 1
 
 
 class Sampler(Protocol):

@@ -1,12 +1,13 @@
-"""Transitions that fall back on what happens in the same videos.
+"""Transition probabilities between actions, counted in training plans: the paper's, ours, and those of P3IV+.
 
-Most pairs of actions never follow one another in the few training videos of a procedure, but actions of one procedure
-stand in the same videos, so that an unseen transition between them is far more likely than one across procedures:
+The transitions of P3IV+ back off to co-occurrence. Most pairs of actions never follow each other in the few training
+videos of a procedure, but actions of one procedure occur in the same videos, so that an unseen transition between them
+is far more likely than one across procedures:
 
     P(j | i) = (C_ij + w * Pco(j | i)) / (C_i + w)
 
-with Pco the share of j among the actions that stand in the videos of i: a pair counts once a video, one pseudo-count is
-spread over all actions, and i itself is none of them.
+with Pco the share of j among the actions that occur in the videos of i: a pair counts once per video, one pseudo-count
+is spread over all actions, and i itself is left out.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from p3iv.data.tensors import PlanningData
-
 SMOOTHING = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 Sequences = Sequence[Sequence[int]]
@@ -27,28 +26,28 @@ Sequences = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Transitions:
-    """The two matrices that plans are decoded with; they travel in the checkpoint."""
+    """The two matrices that plans are decoded with; both are part of the checkpoint."""
 
     row: Tensor  # (A, A) float32, rows sum to 1: the default
     paper: Tensor  # (A, A) float32
     smoothing: float  # of `row`
+
+    @classmethod
+    def fit(cls, train: Sequences, val: Sequences, plans: Tensor, num_actions: int) -> Transitions:
+        """Count both matrices: in the sequences of whole videos, and in the training plans (N, T)."""
+        row, smoothing = row_transitions(train, val, num_actions)
+        return cls(row.float(), paper_transitions(plans, num_actions).float(), smoothing)
 
     def kind(self, name: str) -> Tensor:
         """The matrix `row`, `paper` or `uniform`."""
         return {"row": self.row, "paper": self.paper, "uniform": uniform_transitions(len(self.row))}[name]
 
 
-def fit_transitions(data: PlanningData) -> Transitions:
-    """Count both matrices in the training videos of a dataset."""
-    row, smoothing = row_transitions(data.train_sequences, data.val_sequences, len(data.names))
-    return Transitions(row.float(), paper_transitions(data.train.action_ids, len(data.names)).float(), smoothing)
-
-
 def row_transitions(train: Sequences, val: Sequences, num_actions: int) -> tuple[Tensor, float]:
     """Transition probabilities from the action sequences of whole training videos, (A, A), and their smoothing.
 
     P(j | i) = (C_ij + s / A) / (C_i + s), with the s under which the sequences of the validation videos are most
-    probable. The choice knows no planner, so every planner and horizon decodes with the same matrix.
+    probable. The choice does not depend on a planner, so every planner and horizon decodes with the same matrix.
     """
     counts = count_transitions(train, num_actions)
     held_out = count_transitions(val, num_actions)
@@ -85,32 +84,11 @@ def _smooth(counts: Tensor, smoothing: float) -> Tensor:
     return (counts + smoothing / len(counts)) / (counts.sum(dim=1, keepdim=True) + smoothing)
 
 
-FLOOR = 1e-6  # an action that never repeats itself may yet do so
-
-
-def fit_log_transitions(data: PlanningData, weight: float) -> Tensor:
-    """Log probabilities (A, A) from all training videos; with weight 0, those that other planners decode with."""
-    return _log_transitions(data.train_sequences, data, weight)
-
-
-def fit_fold_transitions(data: PlanningData, weight: float, num_folds: int) -> tuple[Tensor, Tensor]:
-    """Log probabilities without the videos of each fold (folds, A, A), and the fold of every training window (N,).
-
-    A window's own transitions are among the counts, and trained with them a chain trusts them more than it should. One
-    fold is all videos, with nothing left out.
-    """
-    names = dict.fromkeys((*data.train_sequence_videos, *(w.video for w in data.train.windows)))
-    fold_of = {video: number % num_folds for number, video in enumerate(names)}
-    fold = torch.tensor([fold_of[w.video] for w in data.train.windows])
-    if num_folds == 1:
-        return fit_log_transitions(data, weight)[None], fold
-    owned = list(zip(data.train_sequence_videos, data.train_sequences, strict=True))
-    left = [[ids for video, ids in owned if fold_of[video] != number] for number in range(num_folds)]
-    return torch.stack([_log_transitions(sequences, data, weight) for sequences in left]), fold
+FLOOR = 1e-6  # an action that never repeated itself may still do so
 
 
 def backoff_transitions(sequences: Sequences, num_actions: int, weight: float) -> Tensor:
-    """P(j | i) of the head of this page: (A, A) float64, rows sum to 1."""
+    """P(j | i) of the module docstring: (A, A) float64, rows sum to 1."""
     counts = count_transitions(sequences, num_actions)
     together = count_together(sequences, num_actions) + 1 / num_actions
     together.fill_diagonal_(0.0)
@@ -119,15 +97,15 @@ def backoff_transitions(sequences: Sequences, num_actions: int, weight: float) -
 
 
 def count_together(sequences: Sequences, num_actions: int) -> Tensor:
-    """In how many sequences two actions both stand: (A, A) float64."""
-    stands = torch.zeros(len(sequences), num_actions, dtype=torch.float64)
+    """The number of sequences in which both of two actions occur: (A, A) float64."""
+    occurs = torch.zeros(len(sequences), num_actions, dtype=torch.float64)
     for row, ids in enumerate(sequences):
-        stands[row, list(ids)] = 1.0
-    return stands.T @ stands
+        occurs[row, list(ids)] = 1.0
+    return occurs.T @ occurs
 
 
-def _log_transitions(sequences: Sequence[Sequence[int]], data: PlanningData, weight: float) -> Tensor:
-    size = len(data.names)
+def log_transitions(sequences: Sequences, val: Sequences, num_actions: int, weight: float) -> Tensor:
+    """Log probabilities with back-off of this weight (A, A); with weight 0, the `row` matrix of the other planners."""
     if weight:
-        return backoff_transitions(sequences, size, weight).clamp_min(FLOOR).log()
-    return row_transitions(sequences, data.val_sequences, size)[0].log()
+        return backoff_transitions(sequences, num_actions, weight).clamp_min(FLOOR).log()
+    return row_transitions(sequences, val, num_actions)[0].log()

@@ -7,7 +7,6 @@ threads and processes), and except for dropout the number of processes does not 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -23,13 +22,13 @@ from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive
 from p3iv.metrics.plans import PlanScores, score_plans
-from p3iv.planners.base import BasePlanner, Batch, Learner, PlannerShape
+from p3iv.planners.base import BasePlanner, Batch, Learner, PlannerShape, check_precision, choose_device, dtype_of
 from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
-from p3iv.planners.device import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
-from p3iv.plans.transitions import fit_transitions
+from p3iv.plans.transitions import Transitions
 from p3iv.training.distributed import World, join_world
 from p3iv.training.run_folder import MetricsTable, check_run, open_run, write_card
+from p3iv.types import hash_number
 
 VALIDATION_BATCH = 1024  # windows
 
@@ -117,7 +116,9 @@ class _Run:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
-        self.transitions = fit_transitions(data)
+        self.transitions = Transitions.fit(
+            data.train_sequences, data.val_sequences, data.train.action_ids, len(data.names)
+        )
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
         self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
@@ -302,9 +303,8 @@ class _Draws:
 
 
 def name_seed(seed: int, purpose: str, *place: int) -> int:
-    """A seed of 63 bits for one purpose at one place."""
-    digest = hashlib.sha256(f"{seed}/{purpose}/{'/'.join(map(str, place))}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
+    """The seed of one purpose at one place, such as an epoch; torch takes 63 bits."""
+    return hash_number(f"{seed}/{purpose}/{'/'.join(map(str, place))}") >> 1
 
 
 def _check_world(config: Config, world: World) -> None:

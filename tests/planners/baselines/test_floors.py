@@ -16,7 +16,7 @@ from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import SampleSettings, blocks_of, seed_of
-from p3iv.plans.transitions import fit_transitions
+from p3iv.plans.transitions import Transitions
 from runs import quick
 
 
@@ -127,7 +127,7 @@ def test_majority_is_the_most_frequent_plan_of_the_predicted_procedure(data: Pla
 
 def test_graph_takes_the_best_of_all_paths_between_its_ends(data: PlanningData) -> None:
     planner = fitted("graph", data)
-    row = fit_transitions(data).row.double()
+    row = Transitions.fit(data.train_sequences, data.val_sequences, data.train.action_ids, len(data.names)).row.double()
     first_last = planner.predict_ends(data.test.start[:6], data.test.goal[:6])
     plans = planner.plan(data.test.start[:6], data.test.goal[:6])
     for (first, last), plan in zip(first_last.tolist(), plans.tolist(), strict=True):

@@ -11,7 +11,7 @@ from p3iv.errors import ConfigError
 from p3iv.planners.base import PlannerShape
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler, source_of
-from p3iv.plans.decoding import VITERBI, chain_of, decode
+from p3iv.plans.decoding import VITERBI, chain_of, decode, decode_all, decoders_of
 from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import BLOCK, MODES, Draws, SampleSettings, blocks_of, seed_of
 from p3iv.plans.transitions import Transitions, uniform_transitions
@@ -161,8 +161,9 @@ def some_draws() -> tuple[Draws, Transitions]:
 
 def test_decoders_do_what_their_names_say() -> None:
     draws, transitions = some_draws()
-    plans = decode(draws, transitions)
-    assert set(plans) == {*VITERBI, "mode", "argmax"}
+    plans = decode_all(draws, transitions)
+    assert set(plans) == {*VITERBI, "mode", "argmax"} == set(decoders_of(draws))
+    assert all(torch.equal(decode(draws, transitions, name), plans[name]) for name in plans)
     assert torch.equal(plans["argmax"], draws.marginals.argmax(dim=-1))
     # With uniform transitions the best path takes the likeliest action of every position.
     chosen = draws.frequencies.gather(2, plans["viterbi_paper_uniform_transitions"][..., None])[..., 0]

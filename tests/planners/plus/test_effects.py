@@ -16,7 +16,7 @@ from p3iv.planners.base import PlannerShape
 from p3iv.planners.checkpoint import BEST, load_planner
 from p3iv.planners.plus.network import Effects
 from p3iv.planners.plus.planner import WEIGHTS, P3IVPlus, choose_weight, standard_error
-from p3iv.plans.rescored import RescoredChain, fit_of
+from p3iv.plans.chain import RescoredChain, fit_of
 from p3iv.training.loop import TrainRequest, train
 from planners.plus.conftest import quick
 

@@ -19,7 +19,7 @@ from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
 from p3iv.planners.ridge import fit_on_validation, with_intercept
 from p3iv.plans.chain import Chain
-from p3iv.plans.transitions import fit_transitions
+from p3iv.plans.transitions import row_transitions
 
 
 class Graph(Baseline):
@@ -39,7 +39,7 @@ class Graph(Baseline):
         for row, position in enumerate((0, -1)):
             ids, val_ids = (side.action_ids[:, position] for side in (data.train, data.val))
             self.end_weights[row] = fit_on_validation((train, ids), (val, val_ids), self.shape.num_actions)
-        self.transitions.copy_(fit_transitions(data).row)
+        self.transitions.copy_(row_transitions(data.train_sequences, data.val_sequences, len(data.names))[0].float())
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         return self._paths(start, goal).best_paths()[0].to(start.device)

@@ -7,12 +7,11 @@ draw with, shifted (modulo 1) by numbers of the pair.
 
 from __future__ import annotations
 
-import hashlib
-
 import torch
 from torch import Tensor
 
 from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
+from p3iv.types import hash_number
 
 
 class RandomPlanner(Baseline):
@@ -38,8 +37,7 @@ class RandomPlanner(Baseline):
     def _uniforms(self, purpose: str, start: Tensor, goal: Tensor) -> Tensor:
         """Numbers in [0, 1) named by the run's seed and a pair: (T,)."""
         seen = torch.cat((start, goal)).float().cpu().numpy().tobytes()
-        digest = hashlib.sha256(f"{self.config.seed}/{purpose}/".encode() + seen).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        generator = torch.Generator().manual_seed(hash_number(f"{self.config.seed}/{purpose}/".encode() + seen) >> 1)
         return torch.rand(self.shape.horizon, generator=generator)
 
     def _actions(self, uniforms: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from p3iv.planners.base import Batch, Learner, Sync, mixed_precision
 from p3iv.planners.p3iv.losses import action_loss, language_loss
 from p3iv.planners.plus.network import P3IVPlusNetwork, PlusOutput
 from p3iv.plans.chain import Chain
-from p3iv.plans.transitions import fit_fold_transitions
+from p3iv.plans.transitions import log_transitions
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,25 @@ class HeldOutScores:
         linear, planner.held_out = planner.held_out, None
         plus = planner.config.plus
         return cls(linear, *fit_fold_transitions(data, plus.backoff, plus.folds))
+
+
+def fit_fold_transitions(data: PlanningData, weight: float, num_folds: int) -> tuple[Tensor, Tensor]:
+    """Log probabilities without the videos of each fold (folds, A, A), and the fold of every training window (N,).
+
+    The counts include a window's own transitions, and a chain that is trained with them trusts them too much. One fold
+    means all videos, with nothing left out.
+    """
+    names = dict.fromkeys((*data.train_sequence_videos, *(w.video for w in data.train.windows)))
+    fold_of = {video: number % num_folds for number, video in enumerate(names)}
+    fold = torch.tensor([fold_of[w.video] for w in data.train.windows])
+    owned = list(zip(data.train_sequence_videos, data.train_sequences, strict=True))
+    kept = (
+        [[ids for video, ids in owned if fold_of[video] != number] for number in range(num_folds)]
+        if num_folds > 1
+        else [data.train_sequences]
+    )
+    size = len(data.names)
+    return torch.stack([log_transitions(ids, data.val_sequences, size, weight) for ids in kept]), fold
 
 
 class PlusLearner(Learner):

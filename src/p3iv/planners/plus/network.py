@@ -21,9 +21,8 @@ from p3iv.errors import ConfigError
 from p3iv.planners.base import PlannerShape, mlp
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.ridge import PENALTIES, GroupedRidge, RidgeFit
-from p3iv.plans.chain import Chain
-from p3iv.plans.rescored import RescoredChain
-from p3iv.plans.transitions import fit_log_transitions
+from p3iv.plans.chain import Chain, RescoredChain
+from p3iv.plans.transitions import log_transitions
 
 NEIGHBOURS = (-1, 1, 2)  # horizons T - 1, T + 1 and T + 2
 
@@ -209,7 +208,8 @@ class P3IVPlusNetwork(nn.Module):
         """Fit what is not trained: feature scale, transitions, linear path and effects."""
         plus = self.config.plus
         self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
-        self.log_transitions.copy_(fit_log_transitions(data, plus.backoff))
+        sequences = data.train_sequences, data.val_sequences
+        self.log_transitions.copy_(log_transitions(*sequences, len(data.names), plus.backoff))
         if data.language is not None:
             self.language.copy_(data.language)
         elif plus.end_heads or self.config.loss.language:

@@ -13,9 +13,8 @@ from p3iv.metrics.references import references_of
 from p3iv.planners.base import BasePlanner, SelectionScore, Sync
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
 from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
-from p3iv.plans.chain import Chain
+from p3iv.plans.chain import RESCORED, Chain, fit_of, redistribute
 from p3iv.plans.draws import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
-from p3iv.plans.rescored import RESCORED, fit_of, share_anew
 
 
 class ChainSampler:
@@ -67,7 +66,7 @@ def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
     plans, logs = chain.best_plans(RESCORED)
     fit = fit_of(plans, *planner.effects.terms(start, goal))
     plain = _window_scores(chain, plans, logs, truth)
-    gains = [_window_scores(chain, plans, share_anew(logs, weight * fit), truth) - plain for weight in WEIGHTS]
+    gains = [_window_scores(chain, plans, redistribute(logs, weight * fit), truth) - plain for weight in WEIGHTS]
     best = max(range(len(WEIGHTS)), key=lambda number: float(gains[number].mean()))
     if gains[best].mean() > MIN_GAIN * standard_error(gains[best], video_numbers(val)[rows]):
         planner.effects.weight.fill_(WEIGHTS[best])
