@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from p3iv.config import setting_names
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -39,6 +41,22 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         target = (page.parent / path) if path else page
         assert target.exists(), f"{link} does not exist"
         assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_settings_that_a_page_names_exist(page: Path) -> None:
+    known = setting_names()
+    sections = "|".join({name.split(".")[0] for name in known if "." in name})
+    named = re.findall(rf"(?:`|--set )((?:{sections})\.\w+)\b(?!/)", page.read_text(encoding="utf-8"))
+    assert [name for name in named if name not in known and not name.endswith((".py", ".json", ".yaml", ".csv"))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_options_that_a_page_names_exist(page: Path) -> None:
+    option = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    known = set(option.findall((ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")))
+    elsewhere = {"--no-deps", "--nproc-per-node"}  # options of pip and torchrun
+    assert set(option.findall(page.read_text(encoding="utf-8"))) - known - elsewhere == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
