@@ -1,4 +1,4 @@
-"""`p3iv compare DIR --planners all --out OUT`."""
+"""`p3iv compare` trains several planners on one dataset and compares them in a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from p3iv.cli.console import err, interruptible, out, print_json, print_note, pr
 from p3iv.cli.options import (
     Address,
     AsJson,
+    DatasetDir,
     Device,
     Engine,
     Samples,
@@ -43,13 +44,18 @@ EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --s
 
 
 def compare_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
+    folder: DatasetDir,
     target: Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")],
-    planners: Annotated[str, typer.Option("--planners", help="Comma-separated names, or all.")] = "all",
-    horizons: Annotated[str, typer.Option("--horizons", help="Comma-separated horizons.")] = "3,4",
-    seeds: Annotated[str, typer.Option("--seeds", help="Comma-separated seeds.")] = "0,1,2",
+    planners: Annotated[
+        str, typer.Option("--planners", metavar="NAME,...", help="Planners, separated by commas, or all.")
+    ] = "all",
+    horizons: Annotated[
+        str, typer.Option("--horizons", metavar="T,...", help="Horizons, separated by commas.")
+    ] = "3,4",
+    seeds: Annotated[str, typer.Option("--seeds", metavar="N,...", help="Seeds, separated by commas.")] = "0,1,2",
     preset: Annotated[
-        str | None, typer.Option("--preset", help="The preset of all planners; default: each planner's own.")
+        str | None,
+        typer.Option("--preset", metavar="NAME", help="The preset of all planners; default: each planner's own."),
     ] = None,
     split: Split = "video",
     samples: Samples = 1500,
@@ -61,11 +67,11 @@ def compare_command(
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train planners on the same windows and compare them in one table.
+    """Train several planners and compare them in one table.
 
     Writes OUT/comparison.csv, OUT/tables/comparison.md, .tex and .html, and OUT/index.html. Limit the time of a run
     with --set optim.max_cpu_s=600. The same command continues after an interruption and makes only the missing runs. If
-    a run fails, the table says so, the other runs go on, and the exit code is 1.
+    a run fails, the table says so, the other runs continue, and the exit code is 1.
     """
     from p3iv.config import parse_settings  # keeps `p3iv --help` quick
     from p3iv.experiments.compare import CompareRequest, compare

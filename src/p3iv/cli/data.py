@@ -246,7 +246,7 @@ def stats_command(
     split: Split = "video",
     split_seed: SplitSeed = 0,
     horizons: Annotated[
-        str, typer.Option("--horizons", metavar="N,...", help="Horizons to count, separated by commas.")
+        str, typer.Option("--horizons", metavar="T,...", help="Horizons to count, separated by commas.")
     ] = "3,4,5,6",
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`p3iv evaluate RUN`."""
+"""`p3iv evaluate` scores a trained planner and prints the result."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def evaluate_command(
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Score the best planner of a run: every decoder, every metric, with intervals by video.
+    """Score a trained planner with every decoder and metric.
 
-    Writes evaluation.json, predictions.jsonl (which `p3iv score` reads) and actions.json into RUN; for another side,
-    evaluation_val.json and so on.
+    Scores have 95 % intervals, resampled by video. Writes evaluation.json, predictions.jsonl (which `p3iv score` reads)
+    and actions.json into RUN; for another side, evaluation_val.json and so on.
     """
     import torch  # takes a second to import
 
@@ -49,7 +49,7 @@ def evaluate_command(
 
     torch.set_num_threads(threads)
     settings = SampleSettings(num_samples=samples, seed=seed, input_noise=input_noise, dropout=dropout)
-    with progress("evaluating windows") as show:
+    with progress("Evaluating windows") as show:
         found = evaluate(
             EvaluationRequest(
                 run=run,

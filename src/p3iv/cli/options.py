@@ -57,7 +57,7 @@ Split = Annotated[
     str,
     typer.Option(
         "--split",
-        metavar="KIND",
+        metavar="KIND|FILE",
         help="How to divide the data: video (whole videos, at random), release (the dataset's own split), "
         "window (windows at random; videos are shared between the sides), or a JSON file of video ids.",
     ),
@@ -90,7 +90,7 @@ Address = Annotated[
     str | None,
     typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, Ray starts on this machine."),
 ]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or mps.")]
 Threads = Annotated[int, typer.Option("--threads", metavar="N", min=1, help="CPU threads of torch.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files that are already there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -1,4 +1,4 @@
-"""`p3iv plan RUN --start A --goal B`."""
+"""`p3iv plan` plans between two moments and prints the plans."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ def plan_command(
     goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT)],
     data: MovedDataset = None,
     samples: Samples = 1500,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed draws the same plans.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed samples the same plans.")] = 0,
     mode: Mode = DEFAULT_MODE,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many sampled plans to print.")] = 5,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Number of sampled plans to print.")] = 5,
     ensemble: Ensemble = None,
     device: Device = "auto",
     threads: Threads = 1,
     svg: Annotated[Path | None, file_option("--svg", "Draw the sampled plans as one graph.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plan between two moments: the recommended plan, and alternatives with their probabilities."""
+    """Plan the steps between two moments.
+
+    Prints the recommended plan and the most frequent sampled plans, with their probabilities.
+    """
     import torch  # takes a second to import
 
     from p3iv.planner import Planner

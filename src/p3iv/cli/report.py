@@ -1,4 +1,4 @@
-"""`p3iv report RUN`."""
+"""`p3iv report` writes the results of a run as one HTML page."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ EXAMPLE = "Example: p3iv report runs/first --cases 8"
 def report_command(
     run: RunDir,
     data: MovedDataset = None,
-    cases: Annotated[int, typer.Option("--cases", metavar="N", help="Windows to show, right and wrong ones.")] = 8,
+    cases: Annotated[
+        int, typer.Option("--cases", metavar="N", help="Number of windows in the gallery, right and wrong ones.")
+    ] = 8,
     as_json: AsJson = False,
 ) -> None:
-    """Write RUN/report.html: results, training curves, calibration and a gallery of plans, in one file.
+    """Write the results of a run as one HTML page.
 
-    RUN must have been evaluated: p3iv evaluate RUN.
+    RUN/report.html shows scores, training curves, calibration and a gallery of plans. Run `p3iv evaluate RUN` first.
     """
     from p3iv.report.write import write_report  # keeps `p3iv --help` quick
 

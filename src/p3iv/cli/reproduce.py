@@ -1,4 +1,4 @@
-"""`p3iv reproduce NAME --data DIR --out OUT`."""
+"""`p3iv reproduce` fills the tables and figures of the paper with our own runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Number of
 def reproduce_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="Names of tables and figures, or all; --list shows them."),
+        typer.Argument(metavar="NAME", help="Names of tables and figures, or all; --list shows them."),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List all tables and figures, and stop.")] = False,
     data: Annotated[
@@ -38,13 +38,16 @@ def reproduce_command(
         Path | None, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", help="small (20 CPU seconds per run, one seed) or paper (200 epochs, 3 seeds).")
+        str,
+        typer.Option(
+            "--budget", metavar="NAME", help="small (20 CPU seconds per run, one seed) or paper (200 epochs, 3 seeds)."
+        ),
     ] = "small",
     seeds: Annotated[
-        str, typer.Option("--seeds", help="Comma-separated seeds, such as 0,1; default: those of the budget.")
+        str, typer.Option("--seeds", metavar="N,...", help="Seeds, separated by commas; default: those of the budget.")
     ] = "",
     horizons: Annotated[
-        str, typer.Option("--horizons", help="Fill only cells of these horizons, such as 3 or 3,4.")
+        str, typer.Option("--horizons", metavar="T,...", help="Fill only cells of these horizons, such as 3,4.")
     ] = "",
     samples: Annotated[
         int,
@@ -62,10 +65,11 @@ def reproduce_command(
     device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """Regenerate tables and figures of the paper: our figures with intervals beside the published ones.
+    """Reproduce tables and figures of the paper.
 
-    Tables share their runs, which are kept in OUT/runs. The same command continues after an interruption and makes only
-    the missing runs. If a run fails, its cells say so, the other runs go on, and the exit code is 1.
+    Our results are shown with intervals, beside the published ones. Tables share their runs, which are kept in
+    OUT/runs. The same command continues after an interruption and makes only the missing runs. If a run fails, its
+    cells say so, the other runs continue, and the exit code is 1.
     """
     if show_list:
         _show_list(as_json=as_json)

@@ -1,4 +1,4 @@
-"""`p3iv score FILE --actions N|FILE`."""
+"""`p3iv score` scores a file of predictions, made by any method."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from p3iv.catalogue import METRICS, UNDEFINED
 from p3iv.cli.console import out, print_json, print_table
+from p3iv.cli.options import AsJson, Threads, file_option
 from p3iv.types import counted
 
 if TYPE_CHECKING:
@@ -24,27 +25,31 @@ EXAMPLE = (
 
 
 def score_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions: JSON lines, or a CSV.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions, as JSON lines or CSV.")],
     actions: Annotated[
         str, typer.Option("--actions", metavar="N|FILE", help="The number of actions, or a file of their names.")
     ],
     references: Annotated[
-        Path | None, typer.Option("--references", metavar="FILE", help="`window` and `reference`, if not in FILE.")
+        Path | None, file_option("--references", "Columns `window` and `reference`, if FILE has no references.")
     ] = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Windows per set of the batch IoU.")] = 32,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that torch computes with.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, shares from 0 to 1.")] = False,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", metavar="N", min=1, help="Windows per batch of the batch IoU.")
+    ] = 32,
+    threads: Threads = 1,
+    as_json: AsJson = False,
 ) -> None:
-    """Score anybody's predictions under every definition in use, with 95 % intervals by video."""
-    from p3iv.evaluation.actions import read_actions
+    """Score a file of predictions, made by any method.
 
-    known = read_actions(actions)
+    Computes every metric, also as released code computes it, with 95 % intervals resampled by video.
+    """
     import torch  # takes a second to import
 
+    from p3iv.evaluation.actions import read_actions
     from p3iv.evaluation.predictions import read_predictions
     from p3iv.evaluation.scores import score
 
     torch.set_num_threads(threads)
+    known = read_actions(actions)
     scores = score(read_predictions(file, known, references), known.number, batch_size=batch_size)
     if as_json:
         print_json(scores.to_dict())

@@ -1,4 +1,4 @@
-"""`p3iv train DIR --out RUN`."""
+"""`p3iv train` trains a planner on a dataset and writes a run folder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from p3iv.catalogue import LOSS_TERMS, METRICS
 from p3iv.cli.console import ShowProgress, err, interruptible, out, print_json, print_note, progress
 from p3iv.cli.options import (
     AsJson,
+    DatasetDir,
     Device,
     Protocol,
     Settings,
@@ -26,6 +27,7 @@ from p3iv.cli.options import (
 )
 from p3iv.config import PRESETS, Config, override, parse_settings, preset_config
 from p3iv.errors import ConfigError
+from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.types import counted, listed
 
 if TYPE_CHECKING:
@@ -35,11 +37,9 @@ EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --ho
 
 
 def train_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder with features.")],
+    folder: DatasetDir,
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
-    planner: Annotated[
-        str, typer.Option("--planner", metavar="NAME", help="The planner; an unknown name lists all of them.")
-    ] = "p3iv",
+    planner: Annotated[str, typer.Option("--planner", metavar="NAME", help=f"{', '.join(PLANNERS)}.")] = "p3iv",
     preset: Annotated[
         str | None,
         typer.Option("--preset", metavar="NAME", help=f"{', '.join(PRESETS)}; without it, the planner's own."),
@@ -59,7 +59,10 @@ def train_command(
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train a planner; `--resume` continues an interrupted run with the same result to the last bit."""
+    """Train a planner on a dataset.
+
+    --resume continues an interrupted run; the result is the same to the last bit as without the interruption.
+    """
     import torch  # takes a second to import
 
     from p3iv.data.folder import open_dataset
@@ -104,8 +107,6 @@ def train_command(
 
 def _configure(planner: str, preset: str | None, changes: Mapping[str, object], settings: list[str]) -> Config:
     """The preset with the command's options and `--set` applied."""
-    from p3iv.planners.registry import planner_class
-
     chosen, asked = planner_class(planner), parse_settings(settings)
     for name in ("planner", "preset"):
         if name in asked:

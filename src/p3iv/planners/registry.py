@@ -6,10 +6,12 @@ A class is imported only when it is asked for, so that loading one planner does 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from p3iv.errors import ConfigError
-from p3iv.planners.base import BasePlanner
+
+if TYPE_CHECKING:  # `p3iv train --help` reads this table and must not wait for torch
+    from p3iv.planners.base import BasePlanner
 
 PLANNERS = {
     "p3iv": "p3iv.planner:P3IV",
@@ -37,4 +39,4 @@ def planner_class(name: str) -> type[BasePlanner]:
     if name not in PLANNERS:
         raise ConfigError(f"planner={name!r}, but it must be one of {', '.join(PLANNERS)}.")
     module, _, class_name = PLANNERS[name].partition(":")
-    return cast(type[BasePlanner], getattr(import_module(f"p3iv.planners.{module}"), class_name))
+    return cast("type[BasePlanner]", getattr(import_module(f"p3iv.planners.{module}"), class_name))
