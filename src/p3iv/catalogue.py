@@ -109,7 +109,7 @@ METRICS = _by_name(
         "mean distance of two samples; neither direction is better, since random plans are the most diverse",
     ),
     Metric(
-        "distinct_plans", "distinct", "distinct plans", "plans", 1, "neither", "samples",
+        "distinct_plans", "distinct", "distinct plans", "", 1, "neither", "samples",
         "different plans among the samples of a window",
     ),
     Metric(
@@ -177,9 +177,9 @@ DEFAULT_DECODER: Final = "viterbi"
 DECODERS = {
     decoder.name: decoder
     for decoder in (
-        Decoder(OWN_DECODER, "the planner's own plan", "chosen by the planner itself: its chain, search or retrieval"),
-        Decoder(DEFAULT_DECODER, "Viterbi, soft marginals", "averaged soft marginals, row-stochastic transitions"),
-        Decoder("viterbi_paper", "Viterbi as in the paper", "sample frequencies, the paper's transitions"),
+        Decoder(OWN_DECODER, "planner's own plan", "chosen by the planner itself: by its chain, search or retrieval"),
+        Decoder(DEFAULT_DECODER, "Viterbi", "averaged soft marginals, row-stochastic transitions"),
+        Decoder("viterbi_paper", "Viterbi of the paper", "sample frequencies, the paper's transitions"),
         Decoder(
             "viterbi_paper_uniform_emissions", "uniform emissions", "the paper's transitions alone", "viterbi_paper"
         ),
@@ -187,9 +187,13 @@ DECODERS = {
             "viterbi_paper_uniform_transitions", "uniform transitions", "sample frequencies alone", "viterbi_paper"
         ),
         Decoder("mode", "most frequent sample", "the plan that was sampled most often"),
-        Decoder("argmax", "most likely step per position", "each position on its own, without transitions"),
+        Decoder("argmax", "argmax per position", "the most likely step of each position, without transitions"),
     )
 }
+
+
+# Planners that are evaluated beside every other one: name -> label.
+BASELINES = {"random": "random steps", "retrieval": "nearest train window"}
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def test_mistakes_get_a_sentence(tmp_path: Path, run: Path, p3iv: RunP3iv) -> No
 def test_the_command_prints_tables_or_json(run_copy: Path, p3iv: RunP3iv) -> None:
     done = p3iv("evaluate", run_copy, "--samples", "20", "--side", "val")
     assert done.returncode == 0, done.stderr
-    assert "Viterbi as in the paper" in done.stdout
+    assert "Viterbi of the paper" in done.stdout
     done = p3iv("evaluate", run_copy, "--samples", "20", "--side", "val", "--json", "--input-noise", "1.0")
     content = json.loads(done.stdout)
     assert content["samples"] == {"number": 20, "mode": "argmax", "seed": 0, "input_noise": 1.0, "dropout": 0.0}

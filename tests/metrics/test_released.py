@@ -90,7 +90,7 @@ def test_windows_worked_through_in_parts_score_the_same(monkeypatch: pytest.Monk
     references = references_of(torch.randint(0, 3, (20, 3), generator=generator))
     counts = count_plans(torch.randint(0, 3, (20, 4, 3), generator=generator))
     whole = marginal_divergences(counts, references, 5), cosine_distances(counts, 5)
-    monkeypatch.setattr(distributions, "_MOST_ENTRIES", 45)  # 3 windows
+    monkeypatch.setattr(distributions, "MAX_ENTRIES", 45)  # 3 windows
     parts = marginal_divergences(counts, references, 5), cosine_distances(counts, 5)
     torch.testing.assert_close(vars(whole[0]), vars(parts[0]))
     torch.testing.assert_close(whole[1], parts[1])

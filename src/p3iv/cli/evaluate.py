@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import DECODERS, DEFAULT_MODE, METRICS, Metric, metrics_of
+from p3iv.catalogue import BASELINES, DECODERS, DEFAULT_MODE, METRICS, Metric, metrics_of
 from p3iv.cli.console import out, print_json, print_note, print_table, progress
 from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads
 from p3iv.types import Side, counted
@@ -85,7 +85,7 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
         out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")
     versus = found.differences["retrieval"]["success_rate"]
     difference = _with_interval(METRICS["success_rate"], versus, sign=True)
-    out.print(f"recommended plan - retrieval: {difference} points of success rate\n", markup=False)
+    out.print(f"recommended plan - {BASELINES['retrieval']}: {difference} points of success rate\n", markup=False)
     _show_samples(found)
     out.print(
         f"\nexact: the chain's own probabilities, without samples. {files.evaluation.name} has the intervals, and "
@@ -102,7 +102,7 @@ def _show_decoders(found: Evaluation) -> None:
         [label, *(_with_interval(metric, scores[metric.name]) for metric in metrics)]
         for label, scores in (
             *((_decoder_label(name, found), scores) for name, scores in found.decoders.items()),
-            *found.baselines.items(),
+            *((BASELINES.get(name, name), scores) for name, scores in found.baselines.items()),
             *ceiling.items(),
         )
     ]

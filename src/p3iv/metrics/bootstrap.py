@@ -27,7 +27,7 @@ def _null_as_nan(value: Any) -> Any:
     return math.nan if value is None else value
 
 
-Number = Annotated[  # JSON has no nan: null stands for it
+Number = Annotated[  # nan is null in JSON
     float,
     BeforeValidator(_null_as_nan),
     PlainSerializer(lambda value: None if math.isnan(value) else value, return_type=float | None),

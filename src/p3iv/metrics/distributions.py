@@ -1,15 +1,15 @@
-"""Scores of sampled plans, or of a model that knows every plan's probability, against the right plans of a window.
+"""Metrics of sampled plans, or of a model that gives every plan a probability, against the reference plans of a window.
 
-P are the probabilities of the right plans (`ReferencePlans`), Q the shares of the samples, and
+P are the probabilities of the reference plans (`ReferencePlans`), Q the shares of the samples, and
 
     Q~ = 0.99 Q + 0.01 uniform over all A^T plans,
 
-so that a right plan that was never drawn costs much, but not infinitely much. The paper defines neither the smoothing
-nor the logarithm; we settled on these and on nats.
+so that a reference plan that was never sampled costs much, but not infinitely much. The paper defines neither the
+smoothing nor the logarithm; this smoothing and nats are our choice.
 
-The released code departs from the paper: its KL compares a tensor with itself, and its NLL asks how probable the
-samples are under the references. PDPP and SCHEMA compare single positions instead (`published.marginal_divergences`).
-In all three, mode recall counts a right plan as often as it occurs in the test set, where the paper says unique plans.
+The released code departs from the paper: its KL compares a tensor with itself, and its NLL is that of the samples under
+the references. PDPP and SCHEMA compare single positions instead (`released.marginal_divergences`). In all three, mode
+recall counts a reference plan as often as it occurs in the test set, where the paper says unique plans.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from torch import Tensor
 from p3iv.metrics.references import ReferencePlans, match_plans
 from p3iv.plans.distribution import PlanCounts
 
-_MOST_ENTRIES = 2**22  # of a table at a time: 32 MB
+SMOOTHING = 0.01
+MAX_ENTRIES = 2**22  # of a table at a time: 32 MB
 
 
 def count_actions(plans: Tensor, weights: Tensor, owner: Tensor, num_owners: int, num_actions: int) -> Tensor:
-    """Add the weights (U,) of plans (U, T) up by owner (U,), position and action: (num_owners, T, A) float64."""
+    """Sum the weights (U,) of plans (U, T) by owner (U,), position and action: (num_owners, T, A) float64."""
     tables = [
         torch.bincount(owner * num_actions + actions, weights=weights, minlength=num_owners * num_actions)
         for actions in plans.unbind(dim=1)
@@ -37,8 +38,8 @@ def count_actions(plans: Tensor, weights: Tensor, owner: Tensor, num_owners: int
 
 
 def sampled_actions(samples: PlanCounts, num_actions: int) -> Iterator[tuple[slice, Tensor]]:
-    """Some windows at a time, and how often each action was drawn at each of their positions: (n, T, A)."""
-    step = max(1, _MOST_ENTRIES // (samples.plans.shape[1] * num_actions))
+    """Yield some windows at a time, and how often each action was sampled at each of their positions: (n, T, A)."""
+    step = max(1, MAX_ENTRIES // (samples.plans.shape[1] * num_actions))
     for start in range(0, len(samples), step):
         stop = min(start + step, len(samples))
         rows = slice(int(samples.first[start]), int(samples.first[stop]))
@@ -46,12 +47,9 @@ def sampled_actions(samples: PlanCounts, num_actions: int) -> Iterator[tuple[sli
         yield slice(start, stop), count_actions(samples.plans[rows], counts, owner, stop - start, num_actions)
 
 
-SMOOTHING = 0.01
-
-
 @dataclass(frozen=True)
 class Divergences:
-    """Of every window, in nats."""
+    """Divergences of every window, in nats."""
 
     kl: Tensor  # (N,) float64: sum of P log(P / Q~)
     nll: Tensor  # (N,) float64: -sum of P log Q~
@@ -59,18 +57,18 @@ class Divergences:
 
 @dataclass(frozen=True)
 class DistributionValues:
-    """Of every window: (N,) float64 each."""
+    """Every metric of every window, (N,) float64 each: a new metric of samples is added here and to the catalogue."""
 
     kl: Tensor  # nats
     nll: Tensor  # nats
-    mode_precision: Tensor  # share of the samples that are right plans
-    mode_recall: Tensor  # share of the right plans that were drawn
+    mode_precision: Tensor  # share of the samples that are reference plans
+    mode_recall: Tensor  # share of the reference plans that were sampled
     cosine_distance: Tensor  # between two of the samples, on average; nan where there is only one
     distinct_plans: Tensor  # among the samples
 
 
 def distribution_values(samples: PlanCounts, references: ReferencePlans, num_actions: int) -> DistributionValues:
-    """Compare the samples of every window with its right plans."""
+    """Compare the samples of every window with its reference plans."""
     row = match_plans(samples, references)  # (U,)
     right = row >= 0
     window, counts, totals = samples.window[right], samples.counts[right].double(), samples.totals.double()
@@ -86,12 +84,12 @@ def distribution_values(samples: PlanCounts, references: ReferencePlans, num_act
 
 
 def exact_divergences(log_probabilities: Tensor, references: ReferencePlans, num_actions: int) -> Divergences:
-    """The same KL and NLL for a model that knows the probability of any plan, such as a chain.
+    """The same KL and NLL for a model that gives any plan a probability, for example a chain.
 
     Args:
         log_probabilities: (E,) of the plans `references.plans[rows]` in `windows`, where `references.pairs` are
             (windows, rows); -inf where impossible.
-        references: the right plans.
+        references: the reference plans.
         num_actions: A.
     """
     window, row = references.pairs
@@ -102,8 +100,8 @@ def exact_divergences(log_probabilities: Tensor, references: ReferencePlans, num
 def cosine_distances(samples: PlanCounts, num_actions: int) -> Tensor:
     """Mean over pairs of samples of 1 - (matching positions) / T: (N,), nan where a window has one sample.
 
-    That is the cosine distance of plans written as T one-hot rows. An action that stands n times at a position makes
-    n (n - 1) / 2 matching pairs there, so the K (K - 1) / 2 pairs need not be gone through.
+    That is the cosine distance of plans written as T one-hot rows. An action that occurs n times at a position makes
+    n (n - 1) / 2 matching pairs there, so there is no loop over the K (K - 1) / 2 pairs.
 
     >>> samples = PlanCounts(torch.tensor([[1, 2], [1, 3]]), torch.tensor([2, 1]), torch.tensor([0, 2]))
     >>> cosine_distances(samples, num_actions=4)  # [1 2] [1 2] [1 3]: 0, 1/2 and 1/2
@@ -120,20 +118,20 @@ def cosine_distances(samples: PlanCounts, num_actions: int) -> Tensor:
 def _sampled_divergences(
     window: Tensor, shares: Tensor, row: Tensor, references: ReferencePlans, num_actions: int
 ) -> Divergences:
-    """Divergences from the right plans that were drawn; all others have the probability of one never drawn."""
+    """Divergences from the reference plans that were sampled; the others get the probability of an unsampled plan."""
     never = _smoothed(torch.tensor(-torch.inf), references.horizon, num_actions)
     gain = _smoothed(shares.log(), references.horizon, num_actions) - never
     return _divergences(-never - _add_up(window, references.probabilities[row] * gain, len(references)), references)
 
 
 def _smoothed(log_probabilities: Tensor, horizon: int, num_actions: int) -> Tensor:
-    """Logarithm of Q~, in log space because A^T may be beyond any float."""
+    """Logarithm of Q~, in log space because A^T may be larger than any float."""
     log_uniform = torch.tensor(math.log(SMOOTHING) - horizon * math.log(num_actions), dtype=torch.float64)
     return torch.logaddexp(math.log1p(-SMOOTHING) + log_probabilities.double(), log_uniform)
 
 
 def _divergences(nll: Tensor, references: ReferencePlans) -> Divergences:
-    return Divergences(kl=(nll - references.entropies).clamp_min(0), nll=nll)  # below 0 by rounding alone
+    return Divergences(kl=(nll - references.entropies).clamp_min(0), nll=nll)  # below 0 only by rounding
 
 
 def _add_up(window: Tensor, values: Tensor, num_windows: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The plans that would have been right: those of the windows that start and end alike, or a known distribution."""
+"""Reference plans: those of all windows with the same first and last action, or a known distribution."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor
 from p3iv.errors import PlanError
 from p3iv.plans.distribution import Plan, PlanCounts
 
-_LARGEST_KEY = 2**62
+_MAX_KEY = 2**62
 
 
 @dataclass(frozen=True)
 class ReferencePlans:
-    """The distinct right plans of every window with their probabilities; windows of one group share them.
+    """The distinct reference plans of every window with their probabilities; windows of one group share them.
 
-    Windows [1 2 4] [1 3 4] [1 2 4] [5 5 6] have two groups, those from 1 to 4 and the one from 5 to 6:
+    Windows [1 2 4] [1 3 4] [1 2 4] [5 5 6] have two groups, from 1 to 4 and from 5 to 6:
 
         plans          [1 2 4] [1 3 4] [5 5 6]
         probabilities     2/3     1/3     1
@@ -46,12 +46,12 @@ class ReferencePlans:
 
     @cached_property
     def num_plans(self) -> Tensor:
-        """How many right plans every window has: (N,)."""
+        """Number of reference plans of every window: (N,)."""
         return self.first.diff()[self.group]
 
     @cached_property
     def entropies(self) -> Tensor:
-        """In nats, of every window: (N,)."""
+        """Entropy of the reference plans of every window in nats: (N,)."""
         terms = -torch.xlogy(self.probabilities, self.probabilities)
         return torch.zeros(len(self.first) - 1, dtype=torch.float64).index_add(0, self.group_of_row, terms)[self.group]
 
@@ -59,7 +59,7 @@ class ReferencePlans:
     def pairs(self) -> tuple[Tensor, Tensor]:
         """Every window with every one of its plans: windows (E,) and rows (E,), window by window.
 
-        A model that knows the probability of any plan is asked for those of `plans[rows]` in `windows`.
+        A model that gives any plan a probability is asked for those of `plans[rows]` in `windows`.
         """
         windows = torch.repeat_interleave(torch.arange(len(self)), self.num_plans)
         before = torch.repeat_interleave(self.num_plans.cumsum(0) - self.num_plans, self.num_plans)
@@ -67,7 +67,7 @@ class ReferencePlans:
 
 
 def references_of(action_ids: Tensor) -> ReferencePlans:
-    """The plans of a set of windows (N, T): each is right wherever a window has its first and its last action."""
+    """The references of windows (N, T): a plan is a reference of every window that has its first and last action."""
     group = torch.unique(action_ids[:, [0, -1]], dim=0, return_inverse=True)[1]  # (N,)
     rows, counts = torch.unique(torch.cat((group[:, None], action_ids), dim=1), dim=0, return_counts=True)
     sizes = torch.bincount(group).double()  # (G,)
@@ -93,7 +93,7 @@ def known_references(windows: Sequence[Sequence[tuple[Plan, float]]]) -> Referen
         if any(not probability > 0 for _, probability in window) or not abs(total - 1) < 1e-6:
             raise PlanError(f"The probabilities of the reference plans of window {number} sum to {total}, not to 1.")
         if len({tuple(plan) for plan, _ in window}) != len(window):
-            raise PlanError(f"The reference plans of window {number} name the same plan twice.")
+            raise PlanError(f"The reference plans of window {number} contain the same plan twice.")
     probabilities = [torch.tensor([probability for _, probability in window], dtype=torch.float64) for window in listed]
     return ReferencePlans(
         plans=torch.tensor([plan for window in listed for plan, _ in window], dtype=torch.int64),
@@ -104,7 +104,7 @@ def known_references(windows: Sequence[Sequence[tuple[Plan, float]]]) -> Referen
 
 
 def match_plans(samples: PlanCounts, references: ReferencePlans) -> Tensor:
-    """The row of `references` that holds each sampled plan of a window, -1 where it is none of them: (U,).
+    """The row of `references` that equals each sampled plan of a window, -1 where there is none: (U,).
 
     Plans are compared as numbers whose digits are the group and the actions. Where one number cannot hold a plan
     (778 actions, 9 steps), its prefix is replaced by the rank that it has among the prefixes of the references.
@@ -113,7 +113,7 @@ def match_plans(samples: PlanCounts, references: ReferencePlans) -> Tensor:
     known, asked = references.group_of_row, references.group[samples.window]
     bound = len(references.first)  # above every key
     for position in range(references.horizon):
-        if bound * size > _LARGEST_KEY:
+        if bound * size > _MAX_KEY:
             table, known = torch.unique(known, return_inverse=True)
             asked = _rank(table, asked)
             bound = len(table) + 1
@@ -126,7 +126,7 @@ def match_plans(samples: PlanCounts, references: ReferencePlans) -> Tensor:
 
 
 def _rank(table: Tensor, keys: Tensor) -> Tensor:
-    """Where the keys stand in a sorted table, its length where they do not."""
+    """The places of the keys in a sorted table; its length for keys that are not in it."""
     place = torch.searchsorted(table, keys)
     missing = table[place.clamp_max(len(table) - 1)] != keys
     return place.masked_fill_(missing, len(table))

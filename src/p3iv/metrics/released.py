@@ -3,7 +3,7 @@
 None of them is what its column heading says. What the code computes, as of its last commit:
 
 - P3IV: mIoU is `bitwise_ious`, mAcc is `macro_precision`. SkipPlan and SCHEMA use the same mIoU, and plain accuracy
-  as mAcc. (SkipPlan weighs batches by their size // T, which is the mean over windows but for the last batch.)
+  as mAcc. (SkipPlan weights batches by their size // T: the mean over windows, except for the last batch.)
 - PDPP: prints `batch_ious` as MIoU1, and as MIoU2 the set IoU of every window. Its KL and NLL are
   `marginal_divergences`; so are SCHEMA's.
 - SCHEMA also prints a fourth IoU, of sets that grow from window to window of a batch and are never cleared.
@@ -28,13 +28,13 @@ _CLASSES = 128  # actions counted at a time
 def bitwise_ious(plans: Tensor, references: Tensor) -> Tensor:
     """P3IV's mIoU: sums of the bitwise `and` and `or` of the ids at every position, divided: (N,) float64.
 
-    The same actions in another order lose, and unlike actions with like ids win:
+    The same actions in another order score low, and different actions with similar ids score high:
 
     >>> bitwise_ious(torch.tensor([[3, 5, 9], [104, 105, 103]]), torch.tensor([[9, 5, 3], [96, 97, 99]]))
     tensor([0.2593, 0.9359], dtype=torch.float64)
 
-    It changes when the same actions are numbered otherwise. Ids are taken as they come, here from 0; P3IV's files of
-    CrossTask count from 1, in an order of their own.
+    It changes when the same actions are numbered in another order. Our ids count from 0; P3IV's files of CrossTask
+    count from 1, in an order of their own.
     """
     both = (plans & references).sum(dim=1).double()
     either = (plans | references).sum(dim=1).double()
@@ -60,14 +60,14 @@ def macro_precision(plans: Tensor, references: Tensor) -> float:
 def batch_ious(plans: Tensor, references: Tensor, batch_size: int = BATCH_SIZE) -> Tensor:
     """PDPP's MIoU1: the IoU of all actions of a mini-batch, given to each of its windows: (N,) float64.
 
-    Their mean is PDPP's, which weighs batches by their sizes. It changes with the batch size and the order of windows.
+    Their mean is PDPP's, which weights batches by their sizes. It changes with the batch size and the order of windows.
 
     >>> batch_ious(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[3, 4], [1, 2]]), batch_size=2)  # set IoU: 0 and 0
     tensor([1., 1.], dtype=torch.float64)
 
-    The default is what PDPP's documented evaluation makes of `--batch_size_val=256` on its 8 processes (and the batch
-    size of P3IV and SkipPlan); its argument's own default, 1024, would be 128. There every process takes each eighth
-    window; here batches are windows that follow one another.
+    The default is 32: PDPP's documented evaluation runs `--batch_size_val=256` on 8 processes, and P3IV and SkipPlan
+    use 32 too. (PDPP's default of 1024 would give 128.) Its processes take every eighth window each; our batches are
+    consecutive windows.
     """
     batch = torch.arange(len(plans)) // batch_size  # (N,)
     actions, ids = torch.unique(torch.stack((plans, references)), return_inverse=True)
@@ -82,7 +82,7 @@ def marginal_divergences(samples: PlanCounts, references: ReferencePlans, num_ac
     """PDPP's KL and NLL: of the actions at single positions, averaged over positions.
 
     Shares of the samples and of the references (each as often as it occurs) are multiplied by 10 and put through a
-    softmax over all actions; two distributions of plans that agree at every position are equal to it. Computed in
+    softmax over all actions; it cannot tell apart two distributions of plans that agree at every position. Computed in
     float64 where PDPP has float32.
     """
     kl, nll = (torch.empty(len(samples), dtype=torch.float64) for _ in range(2))
@@ -93,7 +93,7 @@ def marginal_divergences(samples: PlanCounts, references: ReferencePlans, num_ac
         p = log_p.exp()
         nll[windows] = -(p[place] * log_q).sum(dim=2).mean(dim=1)
         kl[windows] = nll[windows] + (p * log_p).sum(dim=2).mean(dim=1)[place]
-    return Divergences(kl=kl.clamp_min(0), nll=nll)  # below 0 by rounding alone
+    return Divergences(kl=kl.clamp_min(0), nll=nll)  # below 0 only by rounding
 
 
 def score_released(

@@ -95,12 +95,16 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     windows = counted(evaluation.num_windows, f"{evaluation.side} window")
     yield "Evaluated on", f"{windows} of {counted(evaluation.num_videos, 'video')}"
     yield "Samples", _samples(evaluation)
-    yield (
-        "Network",
-        f"width {model.width}, {model.layers} layers, {model.heads} heads, {model.memory_slots} memory slots, noise of "
-        f"width {model.noise_width}",
-    )
-    yield "Method", planner_class(config.planner).describe(config)
+    planner = planner_class(config.planner)
+    sizes = {
+        "model.width": f"width {model.width}",
+        "model.layers": f"{model.layers} layers",
+        "model.heads": f"{model.heads} heads",
+        "model.memory_slots": f"{model.memory_slots} memory slots",
+        "model.noise_width": f"noise of width {model.noise_width}",
+    }
+    yield "Network", ", ".join(text for name, text in sizes.items() if not planner.ignores(name))
+    yield "Method", planner.describe(config)
     yield "Optimiser", f"batches of {optim.batch_size}, learning rate {optim.learning_rate:g}{_cpu_time(run)}"
     yield "Software", _software(run)
 
@@ -196,7 +200,8 @@ def _results(run: RunRecord, published: Published | None, captions: _Captions) -
 
 
 def _explain(*names: str) -> str:
-    return " ".join(f"{METRICS[name].title.capitalize()}: {METRICS[name].about}." for name in names)
+    metrics = [METRICS[name] for name in names]
+    return " ".join(f"{metric.title[0].upper()}{metric.title[1:]}: {metric.about}." for metric in metrics)
 
 
 def _training(run: RunRecord, captions: _Captions) -> Markup:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from p3iv.catalogue import DECODERS, METRICS, SAMPLING_MODES, Metric, metrics_of
+from p3iv.catalogue import BASELINES, DECODERS, METRICS, SAMPLING_MODES, Metric, metrics_of
 from p3iv.evaluation.result import Evaluation, Scores, TaskScores
 from p3iv.metrics.bootstrap import Interval
 from p3iv.report.charts import Frame, drawing, line, nice_ticks, percent, strip
@@ -17,7 +17,6 @@ from p3iv.report.run_files import RunRecord
 
 DASH = "\N{EN DASH}"  # between the ends of a range, and where there is no value
 PAPER = "P3IV (CVPR 2022)"
-BASELINES = {"random": "random steps", "retrieval": "nearest training window"}
 MAX_TASKS = 24  # that are shown at once; the others are folded
 _PROTOCOLS = {
     1: "protocol 1: every window, 70/30 by video",
@@ -53,10 +52,12 @@ def score_table(run: RunRecord, published: Published | None) -> Markup:
     decoders = {name: scores for name, scores in evaluation.decoders.items() if not _is_ablation(name)}
     ablations = {name: scores for name, scores in evaluation.decoders.items() if _is_ablation(name)}
     groups: dict[str, Mapping[str, Scores]] = {
-        "this planner, decoded by": {_decoder_label(name, evaluation): each for name, each in decoders.items()},
+        "this planner, decoded by": {
+            _decoder_label(name, evaluation, with_about=True): each for name, each in decoders.items()
+        },
         "baselines": {BASELINES.get(name, name): scores for name, scores in evaluation.baselines.items()},
         "knowing the true distribution": {"its most likely plan": evaluation.truth.ceiling} if evaluation.truth else {},
-        "Viterbi as in the paper, but with": {DECODERS[name].label: each for name, each in ablations.items()},
+        "Viterbi of the paper, but with": {DECODERS[name].label: each for name, each in ablations.items()},
     }
     every = [scores for rows in groups.values() for scores in rows.values()]
     tops = _tops(metrics, every, published)
@@ -70,7 +71,7 @@ def score_table(run: RunRecord, published: Published | None) -> Markup:
 def released_table(run: RunRecord, published: Published | None) -> Markup | None:
     """The same plans scored as released code scores them, comparable with the paper's row."""
     evaluation = run.evaluation
-    rows = {
+    rows: dict[str, Scores] = {
         _decoder_label(name, evaluation): evaluation.decoders[name] | evaluation.released[name]
         for name in evaluation.decoders
         if name in evaluation.released and not _is_ablation(name)
@@ -149,9 +150,11 @@ def _is_ablation(name: str) -> bool:
     return name in DECODERS and bool(DECODERS[name].ablation_of)
 
 
-def _decoder_label(name: str, evaluation: Evaluation) -> str:
+def _decoder_label(name: str, evaluation: Evaluation, *, with_about: bool = False) -> Markup:
     label = DECODERS[name].label if name in DECODERS else name
-    return f"{label} (recommended)" if name == evaluation.decoder else label
+    about = DECODERS[name].about if with_about and name in DECODERS else ""
+    mark = " (recommended)" if name == evaluation.decoder else ""
+    return join(f"{label}{mark}", *([tag("small", about)] if about else []))
 
 
 def _group_head(title: str, num_columns: int) -> Markup:
