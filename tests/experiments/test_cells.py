@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from p3iv.experiments.cells import FinishedRuns
-from p3iv.experiments.declarations import CellSpec, Column, Row, Table, declarations
+from p3iv.experiments.declarations import RECOMMENDED, CellSpec, Column, Row, Table, declarations
 from p3iv.experiments.filled import fill, filled_text
 from p3iv.experiments.identity import Source, open_sources
 from p3iv.experiments.pages import write_index
@@ -84,7 +84,7 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
     rows = tuple(Row(name, "T=3", {"set": {"planner": name}, "horizon": 3}, {}) for name in planners)
     world = make_world(Table("own", "Own", "ours", "", (Column("SR", "", {"metric": "success_rate"}),), rows))
     for row, values in enumerate(([0.5, 0.6, 0.9], [0.1, 0.2, 0.3], [0.6, 0.7, 0.6])):
-        world.write_runs(row, values, "followed")
+        world.write_runs(row, values, RECOMMENDED)
     [block] = fill(world.table, (world.source,), world.plan, world.finished).blocks
     [ranking] = block.rankings
     assert (ranking.best, ranking.group) == ("p3iv", "T=3")

@@ -20,6 +20,7 @@ from p3iv.errors import ConfigError
 
 PAPER_DATASETS = {"crosstask": "CrossTask", "coin": "COIN", "niv": "NIV"}
 FILES = ("paper.toml", "own.toml")
+RECOMMENDED = "recommended"  # in place of a decoder: the planner's recommended plan, whatever decodes it
 _LABELS = ("label", "group")
 
 
@@ -30,7 +31,7 @@ class CellSpec:
     metric: str | None = None
     preset: str = "p3iv"  # the preset that the settings change
     settings: tuple[tuple[str, Any], ...] = ()  # of the configuration, by dotted names
-    decoder: str = "followed"
+    decoder: str = RECOMMENDED
     samples: int | None = None  # K in a table that varies it, with deviations over sets of latents
     input_noise: float = 0.0
     dropout: float = 0.0

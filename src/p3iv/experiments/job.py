@@ -25,6 +25,7 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, SplitError
 from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
+from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import commit, link_dataset
 from p3iv.experiments.runs import TRAINED, Outcome, Sampling
 from p3iv.extraction.align import AlignmentRequest, align_dataset
@@ -89,7 +90,7 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
         extra["chain"].append(seen.samples["chain"].modes)
         extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
     plans = tally.plans() | {name: torch.cat(parts) for name, parts in extra.items()}
-    plans["followed"] = plans[own]
+    plans[RECOMMENDED] = plans[own]
     values: dict[str, Tensor] = {
         f"{name}.samples": value for name, value in (tally.values("argmax") | tally.values("exact")).items()
     }
