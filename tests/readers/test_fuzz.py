@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from p3iv.errors import P3ivError
 from p3iv.readers.coin import read_coin
 from p3iv.readers.crosstask import read_crosstask
-from p3iv.readers.folder import read_folder, read_split
+from p3iv.readers.folder import read_folder, read_split, write_steps
 from p3iv.readers.niv import read_niv
-from p3iv.readers.steps_csv import write_steps
 from p3iv.types import Annotations
 
 FUZZ = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

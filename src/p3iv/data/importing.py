@@ -25,9 +25,8 @@ from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures
 from p3iv.files import atomic_file, atomic_folder
-from p3iv.readers.folder import read_split, read_video_column, write_split
+from p3iv.readers.folder import read_split, read_video_column, write_split, write_steps
 from p3iv.readers.registry import read_annotations
-from p3iv.readers.steps_csv import write_steps
 from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, list_problems, listed
 
 Progress = Callable[[int, int], None]
