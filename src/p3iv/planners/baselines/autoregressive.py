@@ -1,10 +1,10 @@
 """Planners that choose one action after another; beam search ranked by the distance to the goal, for DDN and PlaTe.
 
-The search (`baseline.beam`) keeps the likeliest beginnings; whole plans are ranked by log probability minus
+The search (`baseline.beam`) keeps the most likely beginnings; whole plans are ranked by log probability minus
 `baseline.goal_weight` times the squared distance per dimension between the state that they end in and the goal's. No
 weight suits all data, so by default (null) it is chosen after every epoch: of a short list, the one with the highest
-success rate, then mean accuracy, on at most 512 validation windows; of equals the smallest. The chosen weight travels
-in the checkpoint. A number fixes it.
+success rate, then mean accuracy, on at most 512 validation windows; among equals the smallest. The chosen weight is
+saved in the checkpoint. A number fixes it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from torch import Tensor
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.metrics.plans import score_plans
-from p3iv.planners.base import PlannerShape
-from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
+from p3iv.planners.base import Batch, PlannerShape, Sync
+from p3iv.planners.baselines.base import Baseline, LossLearner, Prepared, Sampled, state_loss, states_of
+from p3iv.planners.p3iv.losses import action_loss
 from p3iv.plans.draws import pick
 
 Memory = tuple[Tensor, ...]  # (B, ...) each
@@ -28,16 +29,16 @@ Memory = tuple[Tensor, ...]  # (B, ...) each
 
 @dataclass(frozen=True)
 class Rollout:
-    """What was met on the way of a plan."""
+    """A plan, with the logits and memories at each of its positions."""
 
     action_ids: Tensor  # (B, T)
     action_logits: Tensor  # (B, T, A)
-    memories: tuple[Memory, ...]  # T of them, each after the action of its position
+    memories: tuple[Memory, ...]  # T memories, each after the action of its position
 
 
 @dataclass(frozen=True)
 class Beams:
-    """The plans that a beam search ends with, best first."""
+    """The result of a beam search: the best plans first."""
 
     plans: Tensor  # (B, W, T)
     log_probabilities: Tensor  # (B, W)
@@ -45,18 +46,18 @@ class Beams:
 
     @property
     def scores(self) -> Tensor:
-        """What they are ranked by: (B, W)."""
+        """The scores by which plans are ranked: (B, W)."""
         return self.log_probabilities + self.arrivals
 
 
 class Autoregressive(Baseline):
-    """Action by action."""
+    """Base class of planners that choose one action after another."""
 
-    draws_samples = False  # whether its samples are drawn from its probabilities, or all are the plan that it follows
+    draws_samples = False  # whether samples are drawn from its probabilities; otherwise all are the recommended plan
 
     @abstractmethod
     def begin(self, start: Tensor, goal: Tensor) -> Memory:
-        """What is in mind before the first action: (B, F) twice."""
+        """The memory before the first action, from start and goal: (B, F) twice."""
 
     @abstractmethod
     def act(self, memory: Memory) -> Tensor:
@@ -64,10 +65,10 @@ class Autoregressive(Baseline):
 
     @abstractmethod
     def move(self, memory: Memory, action_ids: Tensor) -> Memory:
-        """What is in mind after an action, (B,)."""
+        """The memory after an action, (B,)."""
 
     def arrival(self, memory: Memory) -> Tensor:
-        """What a beam search adds to the log probability of a plan for where it led, (B,); by default nothing."""
+        """What a beam search adds to the log probability of a plan for the state it ends in, (B,); 0 by default."""
         return memory[0].new_zeros(len(memory[0]))
 
     def forward(self, start: Tensor, goal: Tensor) -> Tensor:
@@ -77,15 +78,15 @@ class Autoregressive(Baseline):
         return self.follow(start, goal).action_ids
 
     def follow(self, start: Tensor, goal: Tensor) -> Rollout:
-        """Take the likeliest action at every position."""
+        """Take the most likely action at every position."""
         return self.roll_out(self.begin(start, goal), lambda logits, _: logits.argmax(dim=-1))
 
     def force(self, start: Tensor, goal: Tensor, action_ids: Tensor) -> Rollout:
-        """Take the given actions (B, T), whatever the planner would do: teacher forcing."""
+        """Teacher forcing: take the given actions (B, T)."""
         return self.roll_out(self.begin(start, goal), lambda _, position: action_ids[:, position])
 
     def roll_out(self, memory: Memory, choose: Callable[[Tensor, int], Tensor]) -> Rollout:
-        """Take the actions that are chosen from logits (B, A) at a position."""
+        """Plan action by action; `choose` picks an action from the logits (B, A) of a position."""
         actions, logits, memories = [], [], []
         for position in range(self.shape.horizon):
             logits.append(self.act(memory))
@@ -104,13 +105,13 @@ class Autoregressive(Baseline):
         return Prepared(best[0], draw)
 
     def draw_from(self, memory: Memory, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-        """Plans (k, T) drawn action by action from one beginning, and the probabilities on their way (k, T, A).
+        """Sample plans (k, T) action by action; also returns the probabilities at every position (k, T, A).
 
-        Draws that agree in their first actions share what is computed after them.
+        Samples with the same first actions share the computation after them.
         """
         actions: list[Tensor] = []
         shares: list[Tensor] = []
-        row = torch.zeros(len(uniforms), dtype=torch.int64, device=uniforms.device)  # of a draw's beginning in `memory`
+        row = torch.zeros(len(uniforms), dtype=torch.int64, device=uniforms.device)  # of `memory`, per sample
         for position in range(self.shape.horizon):
             if position:
                 beginnings, row = (row * self.shape.num_actions + actions[-1]).unique(return_inverse=True)
@@ -122,9 +123,9 @@ class Autoregressive(Baseline):
 
 
 def beam_search(planner: Autoregressive, start: Tensor, goal: Tensor, width: int) -> Beams:
-    """Keep the `width` likeliest beginnings, then rank whole plans by log probability plus `arrival`.
+    """Keep the `width` most likely beginnings, then rank whole plans by log probability plus `arrival`.
 
-    With a width of A^T nothing is dropped, and the first plan is the best of all A^T.
+    With a width of A^T nothing is dropped, so the first plan is the best of all A^T plans.
     """
     memory, num_windows = planner.begin(start, goal), len(start)
     scores = start.new_zeros(num_windows, 1)
@@ -147,23 +148,44 @@ WEIGHTS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 MAX_WINDOWS = 512
 
-_AT_ONCE = 128  # windows of one search
+_AT_ONCE = 128  # windows per search
 
 
 class Searching(Autoregressive):
-    """A planner whose memory begins with its current latent state and that of the goal, (B, D) each."""
+    """Base class of planners with imagined states and a beam search towards the goal.
+
+    The first two entries of the memory are the current latent state and that of the goal, (B, D) each.
+    """
 
     own_settings = ("baseline.beam", "baseline.goal_weight", "baseline.temperature")
 
-    goal_weight: Tensor  # (): a fixed one is kept by the configuration, a chosen one by the checkpoint
+    goal_weight: Tensor  # (): saved in the checkpoint if it was chosen, in the configuration if it is fixed
+    state_weight = 1.0  # of the loss of imagined states
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
         weight = config.baseline.goal_weight
         self.register_buffer("goal_weight", torch.tensor(weight or 0.0), persistent=weight is None)
 
+    @abstractmethod
+    def encode(self, observations: Tensor) -> Tensor:
+        """Observations as latent states: (..., F) -> (..., D)."""
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy of the true actions, and the weighted error of the imagined states."""
+        states = self.encode(states_of(batch)[:, 1:])
+        forced = self.force(batch.start, batch.goal, batch.action_ids)
+        imagined = torch.stack([memory[0] for memory in forced.memories], dim=1)  # (B, T, D)
+        return {
+            "action": action_loss(forced.action_logits, batch.action_ids),
+            "state": self.state_weight * state_loss(imagined, states),
+        }
+
+    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
+        return LossLearner(self, sync, self.losses)
+
     def arrival(self, memory: Memory) -> Tensor:
-        """Minus the weighted distance between where a plan ends and the goal."""
+        """Minus the weighted distance between the state that a plan ends in and the goal."""
         return -self.goal_weight * (memory[0] - memory[1]).square().mean(dim=1)
 
     @classmethod
@@ -180,7 +202,7 @@ class Searching(Autoregressive):
 
 @torch.no_grad()
 def choose_goal_weight(planner: Searching, data: PlanningData) -> None:
-    """Choose the weight with the best plans for validation windows; the search itself does not depend on it."""
+    """Choose the goal weight with the best plans for validation windows; one search serves all weights."""
     planner.eval()
     planner.goal_weight.fill_(1.0)
     rows = torch.randperm(len(data.val), generator=torch.Generator().manual_seed(0))[:MAX_WINDOWS]

@@ -30,7 +30,7 @@ from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, refuse_noi
 
 
 class ResizableBuffers(nn.Module):
-    """A module whose buffers take the sizes of what is loaded into them."""
+    """A module whose buffers take the sizes of the tensors loaded into them."""
 
     def store(self, **tables: Tensor) -> None:
         """Keep tensors as buffers by name, replacing earlier ones."""
@@ -67,9 +67,9 @@ def state_loss(predicted: Tensor, states: Tensor) -> Tensor:
 class Sampled:
     """Plans of one pair, one per row of uniform numbers."""
 
-    plans: Tensor  # (k, T): the planner's samples; k times its one plan where it has no others
-    drawn: Tensor  # (k, T): drawn action by action from its probabilities, or the samples where it has none
-    probabilities: Tensor  # (k or 1, T, A): their mean over k are the marginals
+    plans: Tensor  # (k, T): the planner's samples; k times its plan if it has no others
+    drawn: Tensor  # (k, T): drawn action by action from its probabilities, or `plans` if it has none
+    probabilities: Tensor  # (k or 1, T, A): their mean over k gives the marginals
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Baseline(Standardised, BasePlanner):
         return scores
 
     def forward(self, start: Tensor, goal: Tensor) -> Tensor:
-        """Scores of the actions along its own plan, (B, T, A); by default 1 for the actions of the plan."""
+        """Scores of the actions along the planner's own plan, (B, T, A); by default 1 for the actions of the plan."""
         return functional.one_hot(self.plan(start, goal), self.shape.num_actions).to(start.dtype)
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Baseline(Standardised, BasePlanner):
 
 
 class BaselineSampler:
-    """Draws pair by pair and in blocks of one shape, so that neither other pairs nor K change a product."""
+    """Draws pair by pair and in blocks of one shape, so that neither other pairs nor K change the results."""
 
     def __init__(self, planner: Baseline, settings: SampleSettings) -> None:
         refuse_noise(settings, planner.config.planner)
@@ -149,7 +149,7 @@ class BaselineSampler:
         return Draws(marginals, plans, drawn, self._chain_uniforms, best)
 
     def _draw_one(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Its own plan (T,), marginals (T, A), samples (K, T) and draws (K, T) of one pair."""
+        """The plan (T,), marginals (T, A), samples (K, T) and draws (K, T) of one pair."""
         pair = self.planner.prepare(start, goal)
         blocks = [pair.draw(uniforms.to(start)) for uniforms in self._uniforms]
         plans, drawn = (

@@ -1,19 +1,19 @@
 """DDN: Chang et al., "Procedure planning in instructional videos", ECCV 2020 (dual dynamics networks).
 
-States and actions are embedded; forward dynamics T(x, a) -> x' imagine what an action leads to, and conjugate dynamics
-P(a | x, history, goal) which action comes next. Trained on both, planned by a search for the plan that ends nearest to
-the goal. Left open there: sizes, the weight of the two losses, whether P is trained on true or on imagined states, and
-how the search weighs likelihood against distance. Settled:
+States and actions are embedded. Forward dynamics T(x, a) -> x' imagine the state after an action; conjugate dynamics
+P(a | x, history, goal) predict the next action. Both are trained, and a search finds the plan that ends nearest to the
+goal. The paper leaves open the sizes, the weights of the two losses, whether P is trained on true or on imagined
+states, and how the search weighs likelihood against distance. Our choices:
 
 - T is one hidden layer on [x; a], added to x; P a GRU on [x; last action; goal] with a head on [its state; x; goal].
-- Both losses have weight 1: cross-entropy, and the squared error of imagined states, a mean over dimensions.
-- In training the true actions are forced, and states are those that T imagines from the start, as at inference.
-- Beam search (`baseline.beam`) keeps the likeliest beginnings; whole plans are ranked by log probability minus
+- Both losses have weight 1: cross-entropy, and the mean squared error of imagined states.
+- Training forces the true actions, and uses the states that T imagines from the start, as at inference.
+- Beam search (`baseline.beam`) keeps the most likely beginnings; whole plans are ranked by log probability minus
   `baseline.goal_weight` times the squared distance per dimension between the state that they end in and the goal's.
-  That weight is chosen on validation windows after every epoch, unless it is given. This choice is ours: no weight
-  suits all data. Of one run's test plans on the tabletop (T = 3), 49.9 % were right at 1 and 59.3 % at 100; on
-  CaptainCook4D, 3.1 % at 1 and 1.0 % at 100.
-- It has no samples but its plan; `categorical` ones are drawn at `baseline.temperature`.
+  That weight is chosen on validation windows after every epoch, unless it is given, because no weight suits all data:
+  in one run on the tabletop (T = 3), 49.9 % of the test plans were right at 1 and 59.3 % at 100; on CaptainCook4D
+  3.1 % at 1 and 1.0 % at 100.
+- All `argmax` samples are the recommended plan; `categorical` samples are drawn at `baseline.temperature`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from p3iv.config import Config
-from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import Batch, PlannerShape, Sync, mlp
+from p3iv.planners.base import PlannerShape, mlp
 from p3iv.planners.baselines.autoregressive import Memory, Searching
-from p3iv.planners.baselines.base import LossLearner, state_loss, states_of
-from p3iv.planners.p3iv.losses import action_loss
 
 
 class Ddn(Searching):
@@ -60,19 +57,5 @@ class Ddn(Searching):
         return state, target, self.cell(torch.cat((state, action, target), dim=1), history)
 
     def encode(self, observations: Tensor) -> Tensor:
-        """Observations as latent states: (..., F) -> (..., D)."""
         encoded: Tensor = self.drop(self.encode_observation(self.standardise(observations)))
         return encoded
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of the true actions, and how far imagined states are from what was seen."""
-        states = self.encode(states_of(batch)[:, 1:])
-        forced = self.force(batch.start, batch.goal, batch.action_ids)
-        imagined = torch.stack([memory[0] for memory in forced.memories], dim=1)  # (B, T, D)
-        return {
-            "action": action_loss(forced.action_logits, batch.action_ids),
-            "state": state_loss(imagined, states),
-        }
-
-    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
-        return LossLearner(self, sync, self.losses)

@@ -2,10 +2,10 @@
 learning", ICCV 2021.
 
 A context latent of (start, goal) by reparameterisation; a recurrent policy and a transition model, both conditioned on
-it, rolled out from the start; an ELBO, a state loss, and a discriminator on (state, action, context) that the policy is
-trained against through Gumbel-softmax actions, with a term that recovers the context from what was done. Left open
-there, or not known to us: sizes, weights, what the discriminator sees of a whole plan, and the data augmentation, of
-which the P3IV paper says that it gives 30 % more training data. Settled, and ours:
+the context, rolled out from the start. Trained with an ELBO, a state loss, a discriminator on (state, action, context),
+which the policy is trained against through Gumbel-softmax actions, and a term that recovers the context from the
+roll-out. The paper leaves open, or we do not know, the sizes, the weights, what the discriminator sees of a plan, and
+the data augmentation, which according to the P3IV paper gives 30 % more training data. Our choices:
 
 - The context is a normal latent of `model.noise_width`, pulled to the standard normal with weight 0.01.
 - Cross-entropy with weight 1 on forced actions, states with weight 1, adversarial and recovery terms with 0.1 each, on
@@ -13,8 +13,8 @@ which the P3IV paper says that it gives 30 % more training data. Settled, and ou
   (`optim.learning_rate`): at P3IV's `optim.critic_learning_rate` its loss on the tabletop stays at chance, 2 ln 2.
 - Augmentation: 30 % of the windows of a batch come a second time as a random proper part of themselves, whose goal is
   the state that the part leads to; only the actions of the part are scored. `ext-gail-no-aug` does without.
-- `argmax` samples take the likeliest actions under each context, as P3IV's do; the plan that it follows is that of the
-  mean context.
+- `argmax` samples take the most likely actions under each context, as those of P3IV; the recommended plan is that of
+  the mean context.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from p3iv.plans.draws import pick
 
 KL_WEIGHT, ADVERSARIAL_WEIGHT, RECOVERY_WEIGHT = 0.01, 0.1, 0.1
 
-AUGMENTED = 0.3  # windows more
+AUGMENTED = 0.3  # share of additional windows
 
 LARGEST_UNIFORM = 1 - 2**-24
 
@@ -253,7 +253,7 @@ class ExtGailLearner(Learner):
             return generator_loss(self.discriminator(states, actions, context.detach())[scored.bool()])
 
     def _recovery(self, states: Tensor, actions: Tensor, context: Tensor, scored: Tensor) -> Tensor:
-        """How badly the context can be told from the roll-out: the mutual-information term of InfoGAIL."""
+        """The error of the context recovered from the roll-out: the mutual-information term of InfoGAIL."""
         guesses = self.planner.recover(torch.cat((states, actions @ self.planner.embed_action.weight), dim=-1))
         guess = (guesses * scored[..., None]).sum(dim=1) / scored.sum(dim=1, keepdim=True)
         error: Tensor = (guess - context.detach()).square().mean()

@@ -1,10 +1,10 @@
 """Graph: the best path of the transition matrix between the predicted first and last action.
 
-The procedural-knowledge-graph baseline of recent papers, without their networks. Left open there: what predicts the two
-ends, and how transitions are counted and smoothed. Settled: two linear classifiers (ridge regression from the
+The procedural-knowledge-graph baseline of recent papers, without their networks. They leave open what predicts the two
+ends, and how transitions are counted and smoothed. Our choices: two linear classifiers (ridge regression from the
 standardised [start; goal] onto actions, closed form, penalty chosen on validation windows), and the transitions that
-P3IV is decoded with by default. `argmax` samples are the best path; `categorical` ones are drawn exactly from all paths
-between the two ends.
+P3IV is decoded with by default. `argmax` samples are the best path; `categorical` samples are drawn exactly from all
+paths between the two ends.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from p3iv.plans.transitions import row_transitions
 
 
 class Graph(Baseline):
-    """Two classifiers and a matrix."""
+    """Two classifiers for the ends, and a matrix of transitions."""
 
-    end_weights: Tensor  # (2, 2F + 1, A): of the first and of the last action
+    end_weights: Tensor  # (2, 2F + 1, A): for the first and the last action
     transitions: Tensor  # (A, A)
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
@@ -59,7 +59,7 @@ class Graph(Baseline):
         return (with_intercept(self._inputs(start, goal)) @ self.end_weights).argmax(dim=-1).T
 
     def _paths(self, start: Tensor, goal: Tensor) -> Chain:
-        """All plans between the predicted ends; for plans of one action, the predicted first alone."""
+        """All plans between the predicted ends; for plans of one action, only the predicted first action."""
         ends = functional.one_hot(self.predict_ends(start, goal), self.shape.num_actions).double()
         emissions = torch.ones(len(start), self.shape.horizon, self.shape.num_actions, dtype=torch.float64)
         emissions[:, -1] = ends[:, 1]

@@ -1,9 +1,9 @@
 """Majority: the most frequent training plan of the procedure that start and goal seem to belong to.
 
-No paper's method: a floor that tables of this field leave out. The procedure is predicted by a linear classifier
-(ridge regression from the standardised [start; goal] onto procedures, closed form, penalty chosen on validation
-windows); among equally frequent plans the first by action ids is followed. `argmax` samples are that one plan;
-`categorical` ones are drawn from all training plans of the procedure.
+Not a method of a paper, but a simple lower bound that tables of this field leave out. The procedure is predicted by a
+linear classifier (ridge regression from the standardised [start; goal] onto procedures, closed form, penalty chosen on
+validation windows). Among equally frequent plans, the first by action ids is recommended. `argmax` samples are that
+plan; `categorical` samples are drawn from all training plans of the procedure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Majority(ResizableBuffers, Baseline):
         ids, val_ids = _tasks(data.train), _tasks(data.val)
         seen, rank = ids.unique(return_inverse=True)
         val_rank = torch.searchsorted(seen, val_ids).clamp(max=len(seen) - 1)
-        val_rank = torch.where(seen[val_rank] == val_ids, val_rank, torch.full_like(val_rank, -1))  # never a hit
+        val_rank = torch.where(seen[val_rank] == val_ids, val_rank, torch.full_like(val_rank, -1))  # not in train
         sides = (
             (self._inputs(data.train.start, data.train.goal), rank),
             (

@@ -1,16 +1,16 @@
 """PlaTe: Sun et al., "PlaTe: visually-grounded planning with transformers in procedural tasks", RA-L 2022 (2021).
 
-DDN's two branches as causal transformers over tokens of states and actions: one names the next action, the other
-imagines the next state; cross-entropy plus 0.1 times the squared error of states; beam search, or draws at a
-temperature. Left open there: sizes, how the goal comes in, whether the branches share anything, and whether states in
-training are true or imagined. Settled:
+DDN's two branches as causal transformers over tokens of states and actions: one predicts the next action, the other
+imagines the next state. The loss is cross-entropy plus 0.1 times the squared error of states; plans come from a beam
+search, or are drawn at a temperature. The paper leaves open the sizes, how the goal is used, whether the branches share
+parameters, and whether states in training are true or imagined. Our choices:
 
 - The sequence is goal, state, action, state, ...; both branches read all of it and share its embeddings; each has the
   layers, heads and widths of P3IV's decoder (`model.layers`, ...), with cosine positions and a causal mask.
-- In training the true actions are forced, and states are those that the second branch imagines, as at inference.
-- The plan that it follows comes from the beam search of DDN (`baseline.beam`), with its weight of the distance to the
-  goal: `baseline.goal_weight`, or chosen on validation windows after every epoch, which is ours. Its samples are drawn
-  at `baseline.temperature`.
+- Training forces the true actions, and uses the states that the second branch imagines, as at inference.
+- The recommended plan comes from the beam search of DDN (`baseline.beam`), which weighs the distance to the goal by
+  `baseline.goal_weight`, or by a weight chosen on validation windows after every epoch. Samples are drawn at
+  `baseline.temperature`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,24 @@ import torch
 from torch import Tensor, nn
 
 from p3iv.config import Config, ModelConfig
-from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import Batch, PlannerShape, Sync, cosine_positions, mlp
+from p3iv.planners.base import PlannerShape, cosine_positions, mlp
 from p3iv.planners.baselines.autoregressive import Memory, Searching
-from p3iv.planners.baselines.base import LossLearner, state_loss, states_of
-from p3iv.planners.p3iv.losses import action_loss
-
-STATE_WEIGHT = 0.1  # the paper's
 
 
 class CausalTransformer(nn.Module):
-    """Post-norm blocks whose tokens see themselves and earlier ones."""
+    """Post-norm blocks in which a token attends to itself and to earlier tokens."""
 
     positions: Tensor
     mask: Tensor
 
-    def __init__(self, config: ModelConfig, most_tokens: int) -> None:
+    def __init__(self, config: ModelConfig, max_tokens: int) -> None:
         super().__init__()
         block = nn.TransformerEncoderLayer(
             config.width, config.heads, config.feed_forward, config.dropout, batch_first=True
         )
         self.blocks = nn.TransformerEncoder(block, config.layers, enable_nested_tensor=False)
-        is_later = torch.ones(most_tokens, most_tokens, dtype=torch.bool).triu(diagonal=1)
-        self.register_buffer("positions", cosine_positions(most_tokens, config.width), persistent=False)
+        is_later = torch.ones(max_tokens, max_tokens, dtype=torch.bool).triu(diagonal=1)
+        self.register_buffer("positions", cosine_positions(max_tokens, config.width), persistent=False)
         self.register_buffer("mask", is_later, persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -55,15 +50,16 @@ class Plate(Searching):
     """Two causal transformers over one sequence."""
 
     draws_samples = True
+    state_weight = 0.1  # as in the paper
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config)
-        width, most_tokens = config.model.width, 2 * shape.horizon + 2
+        width, max_tokens = config.model.width, 2 * shape.horizon + 2
         self.encode_observation = mlp(shape.feature_width, config.model.encoder_hidden, width)
         self.embed_action = nn.Embedding(shape.num_actions, width)
         self.kinds = nn.Parameter(torch.randn(3, width) / width**0.5)  # of goal, state and action tokens
-        self.action_branch = CausalTransformer(config.model, most_tokens)
-        self.state_branch = CausalTransformer(config.model, most_tokens)
+        self.action_branch = CausalTransformer(config.model, max_tokens)
+        self.state_branch = CausalTransformer(config.model, max_tokens)
         self.action_head = mlp(width, config.model.head_hidden, shape.num_actions)
         self.state_head = mlp(width, config.model.head_hidden, width)
 
@@ -83,19 +79,5 @@ class Plate(Searching):
         return state, target, torch.cat((tokens, (state + self.kinds[1])[:, None]), dim=1)
 
     def encode(self, observations: Tensor) -> Tensor:
-        """Observations as latent states: (..., F) -> (..., D)."""
         encoded: Tensor = self.encode_observation(self.standardise(observations))
         return encoded
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of the true actions, and 0.1 times the error of imagined states."""
-        states = self.encode(states_of(batch)[:, 1:])
-        forced = self.force(batch.start, batch.goal, batch.action_ids)
-        imagined = torch.stack([memory[0] for memory in forced.memories], dim=1)  # (B, T, D)
-        return {
-            "action": action_loss(forced.action_logits, batch.action_ids),
-            "state": STATE_WEIGHT * state_loss(imagined, states),
-        }
-
-    def make_learner(self, data: PlanningData, sync: Sync) -> LossLearner:
-        return LossLearner(self, sync, self.losses)

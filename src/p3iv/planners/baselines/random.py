@@ -1,8 +1,7 @@
 """Random (supplement F): actions drawn uniformly and independently from the vocabulary.
 
-Left open: which numbers. Settled: a pair's numbers are named by the run's seed and the pair itself, so that two pairs
-have different plans and one pair has the same plan wherever it is asked. Its samples are the numbers that all planners
-draw with, shifted (modulo 1) by numbers of the pair.
+The random numbers depend on the run's seed and on the pair itself: two pairs have different plans, and a pair always
+has the same plan. Samples use the random numbers of all planners, shifted (modulo 1) by numbers of the pair.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from p3iv.types import hash_number
 
 
 class RandomPlanner(Baseline):
-    """Knows nothing but the vocabulary."""
+    """Draws plans from the vocabulary without looking at the observations."""
 
     def forward(self, start: Tensor, goal: Tensor) -> Tensor:
         return start.new_zeros(len(start), self.shape.horizon, self.shape.num_actions)
@@ -35,7 +34,7 @@ class RandomPlanner(Baseline):
         return Prepared(self.plan(start, goal)[0], draw)
 
     def _uniforms(self, purpose: str, start: Tensor, goal: Tensor) -> Tensor:
-        """Numbers in [0, 1) named by the run's seed and a pair: (T,)."""
+        """Numbers in [0, 1) that depend on the run's seed and a pair: (T,)."""
         seen = torch.cat((start, goal)).float().cpu().numpy().tobytes()
         generator = torch.Generator().manual_seed(hash_number(f"{self.config.seed}/{purpose}/".encode() + seen) >> 1)
         return torch.rand(self.shape.horizon, generator=generator)

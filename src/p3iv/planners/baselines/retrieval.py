@@ -1,9 +1,9 @@
 """Retrieval (supplement F): the plan of the training window whose start and goal look most alike.
 
-Left open: which similarity, and what to do with equals. Settled: the cosine of [start; goal] as observed, not
-standardised, in float64; cosines that agree to nine decimals are equal, and equals go by their index. With
-`baseline.neighbours` above 1 the plans of so many neighbours are a distribution, and the most frequent of them is
-followed, the nearest among equals.
+The paper leaves open which similarity is used, and what happens with ties. Our choices: the cosine of [start; goal] as
+observed, not standardised, in float64; cosines that agree to nine decimals are ties, which go to the lower index. With
+`baseline.neighbours` above 1, the plans of that many neighbours are a distribution, and the most frequent plan is
+recommended, the nearest among ties.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Retrieval(ResizableBuffers, Baseline):
         super().__init__(shape, config)
         nothing = torch.zeros(0, shape.horizon, dtype=torch.int64)
         self.store(known=torch.zeros(0, 2 * shape.feature_width), known_plans=nothing)
-        self._unit = self.known, self.known  # a table, and its rows in float64 and of length 1
+        self._unit = self.known, self.known  # a table of features, and the same rows with length 1 in float64
 
     def fit(self, data: PlanningData) -> None:
         super().fit(data)
@@ -62,7 +62,7 @@ class Retrieval(ResizableBuffers, Baseline):
 def nearest_plans(train: WindowTensors, windows: WindowTensors, *, skip_own_video: bool = False) -> Tensor:
     """Plans of the nearest training windows by the cosine of [start; goal], ties to the first: (N, T).
 
-    With `skip_own_video`, no window finds one of its own video: for windows that stand in train themselves.
+    With `skip_own_video`, windows of the same video are ignored; use it for windows that are in train themselves.
     """
     known, asked = (functional.normalize(_pair(w.start, w.goal).double(), dim=1) for w in (train, windows))
     if not skip_own_video:
@@ -76,9 +76,9 @@ def nearest_plans(train: WindowTensors, windows: WindowTensors, *, skip_own_vide
 def nearest_windows(
     known: Tensor, asked: Tensor, number: int, *, owner: Tensor | None = None, asker: Tensor | None = None
 ) -> Tensor:
-    """Indices of the nearest rows, most alike first: unit rows (N_train, 2F) and (N, 2F) -> (N, k or N_train).
+    """Indices of the nearest rows, nearest first: unit rows (N_train, 2F) and (N, 2F) -> (N, k or N_train).
 
-    Where both are given, a row whose owner (N_train,) is the asker (N,) is never found.
+    If both are given, rows whose owner (N_train,) is the asker (N,) are ignored.
     """
     found = []
     for start in range(0, len(asked), _BLOCK):
@@ -91,7 +91,7 @@ def nearest_windows(
 
 
 def _most_frequent(neighbours: Tensor) -> Tensor:
-    """The most frequent plan of (B, k, T), the nearest among equals: (B, T)."""
+    """The most frequent plan of (B, k, T), the nearest among ties: (B, T)."""
     same = (neighbours[:, :, None] == neighbours[:, None]).all(dim=-1).sum(dim=-1)  # (B, k): how often each occurs
     return neighbours[torch.arange(len(neighbours)), same.argmax(dim=1)]
 

@@ -1,10 +1,10 @@
 """UAAA: Abu Farha and Gall, "Uncertainty-aware anticipation of activities", ICCV workshops 2019.
 
-A recurrent network names the next action as a distribution; drawing from it again and again gives many futures. There
-it goes on from observed actions and their lengths. Left open there: how a goal comes in, since anticipation has none,
-and what takes the place of observed actions. Settled: a GRU of the planner's width that sees [start; goal] encoded at
-every step, besides the action before; lengths are not modelled. Trained by cross-entropy with the true actions forced.
-Its samples are drawn from the softmax, at `baseline.temperature`; the plan that it follows takes the likeliest actions.
+A recurrent network predicts a distribution over the next action; drawing from it repeatedly gives many futures. In the
+paper it continues observed actions and their lengths, and has no goal. Our choices: a GRU of the planner's width gets
+the encoded [start; goal] and the previous action at every step; lengths are not modelled. Trained by cross-entropy with
+the true actions forced. Samples are drawn from the softmax at `baseline.temperature`; the recommended plan takes the
+most likely actions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Uaaa(Autoregressive):
         return self.cell(torch.cat((self.embed_action(action_ids), ends), dim=1), hidden), ends
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of the true actions, each after the true ones before it."""
+        """Cross-entropy of the true actions, each given the true actions before it."""
         forced = self.force(batch.start, batch.goal, batch.action_ids)
         return {"action": action_loss(forced.action_logits, batch.action_ids)}
 

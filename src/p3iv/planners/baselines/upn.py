@@ -1,16 +1,16 @@
 """UPN: Srinivas et al., "Universal planning networks", ICML 2018, with a softmax for discrete actions.
 
-An encoder, and a forward model in its latent space. A plan is found by gradient descent on the actions, so that the
-state they lead to comes near the goal's; the descent is unrolled, and encoder and model are trained through it to end
-in the demonstrated actions. The softmax is that of Chang et al. 2020, who were the first to compare with it here. Left
-open: where the descent starts, its steps and rates, the distance, and what intermediate observations are for (UPN has
-none; the tables of this field count it among the visually supervised). Settled:
+An encoder, and a forward model in its latent space. A plan is found by gradient descent on the actions, so that they
+lead to a state near the goal's. The descent is unrolled, and encoder and model are trained through it to end in the
+demonstrated actions. The softmax is that of Chang et al. 2020, who first compared with UPN on this task. The paper
+leaves open where the descent starts, its steps and rates, the distance, and how intermediate observations are used (UPN
+has none; tables of this field count it among the visually supervised). Our choices:
 
 - The variables are logits (T, A), which start at learned values, the same for every pair; actions enter the model as
   softmax-weighted embeddings.
 - `baseline.inner_steps` steps, each with a learned rate that starts at `baseline.inner_rate`; the distance is Huber's,
-  as in the paper, summed over dimensions. Four steps by default: in a trial on 64 windows of the tabletop, 200 updates
-  taught 62 of them with four steps and none with eight, whose gradients explode.
+  as in the paper, summed over dimensions. Four steps by default: in a trial on 64 windows of the tabletop, 62 of them
+  were right after 200 updates with four steps, and none with eight, whose gradients explode.
 - The outer loss is cross-entropy of the final logits, plus 0.1 times the squared error of the states that the model
   imagines under the true actions; its gradient is cut to a norm of 1.
 """
@@ -32,7 +32,7 @@ from p3iv.plans.draws import pick
 
 STATE_WEIGHT = 0.1
 
-MAX_GRAD_NORM = 1.0  # second derivatives make single gradients very long
+MAX_GRAD_NORM = 1.0  # second derivatives make some gradients very large
 
 
 class Upn(Baseline):
@@ -74,7 +74,7 @@ class Upn(Baseline):
     def descend(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
         """The logits that the descent ends with (B, T, A), and the planning loss before every step and after the last.
 
-        Gradients are taken also where none are wanted outside: the descent is the planner.
+        Gradients are needed even inside no_grad: the descent is the planner.
         """
         is_taught = torch.is_grad_enabled()
         with torch.enable_grad():
@@ -91,7 +91,7 @@ class Upn(Baseline):
         return (found, path) if is_taught else (found.detach(), path.detach())
 
     def planning_loss(self, state: Tensor, target: Tensor, logits: Tensor) -> Tensor:
-        """How far from the goal the plan of these logits ends: (B,)."""
+        """The distance between the goal and the end of the plan with these logits: (B,)."""
         end = self.imagine(state, logits.softmax(dim=-1))[:, -1]
         return functional.huber_loss(end, target, reduction="none").sum(dim=-1)
 
@@ -123,5 +123,5 @@ class Upn(Baseline):
 
 
 def _smooth_mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
-    """One hidden layer whose slope changes everywhere: the descent is trained by second derivatives."""
+    """One hidden layer with a smooth activation, because training the descent needs second derivatives."""
     return nn.Sequential(nn.Linear(width_in, hidden), nn.GELU(), nn.Linear(hidden, width_out))

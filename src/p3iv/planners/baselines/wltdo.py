@@ -1,11 +1,10 @@
 """WLTDO: Ehsani et al., "Who let the dogs out? Modeling dog behavior from visual data", CVPR 2018.
 
-A recurrent encoder reads what is seen, a recurrent decoder names one action after another, each from the one before.
-There it plans a dog's joints between two images. Left open there, for a start and a goal of instructional video:
-the sizes, and what stands before the first action. Settled: both observations are encoded as P3IV encodes its own; an
-LSTM of the planner's width reads start, then goal, and hands its state to the decoder, which begins with a learned
-token. Trained by cross-entropy with the true actions forced; at inference it follows its own likeliest actions.
-`categorical` samples are drawn at `baseline.temperature`.
+A recurrent encoder reads the observations; a recurrent decoder predicts one action after another, each from the one
+before. In the paper it plans the joints of a dog between two images. Our choices for a start and a goal of
+instructional video: both observations are encoded as in P3IV; an LSTM of the planner's width reads start, then goal,
+and passes its state to the decoder, which begins with a learned token. Trained by cross-entropy with the true actions
+forced; at inference it takes its own most likely actions. `categorical` samples are drawn at `baseline.temperature`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from p3iv.planners.p3iv.losses import action_loss
 
 
 class Wltdo(Autoregressive):
-    """Two LSTMs."""
+    """An LSTM encoder and an LSTM decoder."""
 
     own_settings = ("baseline.temperature",)
 
@@ -54,7 +53,7 @@ class Wltdo(Autoregressive):
         return hidden, cell
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of the true actions, each after the true ones before it."""
+        """Cross-entropy of the true actions, each given the true actions before it."""
         forced = self.force(batch.start, batch.goal, batch.action_ids)
         return {"action": action_loss(forced.action_logits, batch.action_ids)}
 
