@@ -26,11 +26,11 @@ from p3iv.data.stats import describe_dataset
 from p3iv.errors import ConfigError
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import CellSpec, Figure, Table
-from p3iv.experiments.figures import Drawn, draw_figure, has_plans
+from p3iv.experiments.figures import Drawn, draw_figure, figure_section, has_plans
 from p3iv.experiments.filled import FilledTable, fill
 from p3iv.experiments.identity import Source, code_version, open_sources
 from p3iv.experiments.job import Job, run_job
-from p3iv.experiments.pages import figure_section, write_index
+from p3iv.experiments.pages import write_index
 from p3iv.experiments.provenance import Provenance, write_runs
 from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, Run, RunOptions, Sampling, plan_cell
 from p3iv.experiments.writers import write_table

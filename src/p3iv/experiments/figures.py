@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from markupsafe import Markup
@@ -12,6 +12,7 @@ from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines, read_lines_at
 from p3iv.experiments.declarations import Figure
 from p3iv.experiments.identity import Source
+from p3iv.experiments.pages import Section, origin_note
 from p3iv.experiments.provenance import Provenance
 from p3iv.experiments.runs import Outcome, Run
 from p3iv.files import write_text
@@ -66,32 +67,49 @@ def draw_figure(
         why = f"{outcome.status}: {outcome.about}" if outcome else "not run yet"
         return Drawn(figure, source, None, why, provenance)
     predictions = run.folder(out) / PREDICTIONS_FILE
-    frames = FrameSource(source.folder)
-    if figure.kind == "diversity":
-        windows, about = _most_diverse(predictions)
-    else:
-        windows, about = _gallery(predictions)
+    windows, about = _most_diverse(predictions) if figure.kind == "diversity" else _gallery(predictions)
     if not windows:
         return Drawn(figure, source, None, about, provenance)
-    place = out / "figures" / f"{figure.name}-{source.slug}.html"
-    content = join(graph_legend(), *(show_case(window, frames) for window in windows))
-    about = f"{about} Run: {run}, runs/{run.key}."
-    heading = tag("h1", f"{figure.place}: {figure.title}", tag("small", source.label))
-    page = document(
-        f"{figure.title}, on {source.label}",
-        tag("header", heading, notices(source.label)),
-        content,
-        tag("p", about, class_="footnote"),
-        tag("p", f"{provenance.sentence}.", class_="footnote"),
+    frames = FrameSource(source.folder)
+    drawn = Drawn(
+        figure,
+        source,
+        out / "figures" / f"{figure.name}-{source.slug}.html",
+        f"{about} Run: {run}, runs/{run.key}.",
+        provenance,
+        join(graph_legend(), *(show_case(window, frames) for window in windows)),
     )
-    write_text(place, page)
-    below = f"{provenance.short}; runs/{run.key}"
+    _write(drawn, windows, caption=f"{provenance.short}; runs/{run.key}")
+    return drawn
+
+
+def _write(drawn: Drawn, windows: Sequence[NamedLine], *, caption: str) -> None:
+    """Write the page of a figure, and a picture of every window."""
+    figure, path, title = drawn.figure, drawn.path, f"{drawn.figure.title}, on {drawn.source.label}"
+    if path is None:
+        return
+    heading = tag("h1", f"{figure.place}: {figure.title}", tag("small", drawn.source.label))
+    page = document(
+        title,
+        tag("header", heading, notices(drawn.source.label)),
+        drawn.content,
+        tag("p", drawn.about, class_="footnote"),
+        origin_note(drawn.provenance),
+    )
+    write_text(path, page)
+    about = f"{drawn.about} {drawn.provenance.sentence}."
     for number, window in enumerate(windows, start=1):
-        picture = draw_graph(merge_plans(window), HORIZONTAL, caption=below)
-        title = f"{figure.title}, on {source.label}"
-        whole = standalone_svg(picture, title=title, about=f"{about} {provenance.sentence}.")
-        write_text(place.with_name(f"{place.stem}-{number}.svg"), whole)
-    return Drawn(figure, source, place, about, provenance, content)
+        picture = draw_graph(merge_plans(window), HORIZONTAL, caption=caption)
+        write_text(path.with_name(f"{path.stem}-{number}.svg"), standalone_svg(picture, title=title, about=about))
+
+
+def figure_section(drawn: Drawn) -> Section:
+    """A figure as the index shows it."""
+    link = tag("a", drawn.figure.title, href=f"#{drawn.anchor}") if drawn.path else drawn.figure.title
+    about = drawn.about if not drawn.path else drawn.source.label
+    row = tag("tr", tag("td", drawn.figure.place), tag("td", link), tag("td", about, colspan=4))
+    body = _figure_body(drawn) if drawn.path else join()
+    return Section(drawn.figure.name, drawn.anchor, row, body, True, asdict(drawn.provenance))
 
 
 def _gallery(predictions: Path) -> tuple[list[NamedLine], str]:
@@ -135,3 +153,8 @@ def _most_diverse(predictions: Path) -> tuple[list[NamedLine], str]:
 
 def _ends(plan: Plan) -> tuple[str, str]:
     return plan[0], plan[-1]
+
+
+def _figure_body(drawn: Drawn) -> Markup:
+    title = tag("h2", f"{drawn.figure.place}: {drawn.figure.title}", id=drawn.anchor)
+    return tag("section", title, drawn.content, tag("p", drawn.about, class_="footnote"), origin_note(drawn.provenance))

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, declarations, published_number
-from p3iv.experiments.figures import Drawn
 from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.files import write_text
@@ -108,17 +107,8 @@ def table_section(filled: FilledTable, provenance: Provenance, finished: Finishe
         tag("td", filled_text([filled]), class_="figure"),
         *(tag("td", str(count) if orders else "", class_="figure") for count in counts),
     )
-    body = join(_table_body(filled, finished, with_heading=True), _origin(provenance))
+    body = join(_table_body(filled, finished, with_heading=True), origin_note(provenance))
     return Section(table.name, table.name, row, body, bool(table.datasets), asdict(provenance))
-
-
-def figure_section(drawn: Drawn) -> Section:
-    """A figure as the index shows it."""
-    link = tag("a", drawn.figure.title, href=f"#{drawn.anchor}") if drawn.path else drawn.figure.title
-    about = drawn.about if not drawn.path else drawn.source.label
-    row = tag("tr", tag("td", drawn.figure.place), tag("td", link), tag("td", about, colspan=4))
-    body = _figure_body(drawn) if drawn.path else join()
-    return Section(drawn.figure.name, drawn.anchor, row, body, True, asdict(drawn.provenance))
 
 
 def write_index(out: Path, sections: Iterable[Section], title: str) -> None:
@@ -330,10 +320,6 @@ def _provenance(provenance: Provenance) -> Markup:
     return tag("section", tag("h2", "Where the figures come from"), tag("dl", *entries))
 
 
-def _figure_body(drawn: Drawn) -> Markup:
-    title = tag("h2", f"{drawn.figure.place}: {drawn.figure.title}", id=drawn.anchor)
-    return tag("section", title, drawn.content, tag("p", drawn.about, class_="footnote"), _origin(drawn.provenance))
-
-
-def _origin(provenance: Provenance) -> Markup:
+def origin_note(provenance: Provenance) -> Markup:
+    """The provenance of a table or figure, below it."""
     return tag("p", f"{provenance.sentence}.", class_="footnote")
