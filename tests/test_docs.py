@@ -10,8 +10,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from pydantic import BaseModel
 
 from p3iv.config import setting_names
+from p3iv.evaluation.predictions import PredictionLine
+from p3iv.evaluation.result import Evaluation
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -73,6 +76,15 @@ def headings(page: Path) -> set[str]:
     """The anchors of a page, as GitHub and the site make them."""
     titles = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    ("page", "content"), [("run_folder.md", Evaluation), ("prediction_file.md", PredictionLine)], ids=["run", "lines"]
+)
+def test_the_fields_of_a_file_are_those_of_its_class(page: str, content: type[BaseModel]) -> None:
+    text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (`[^|]*`) \|", "".join(text.split("| field |")[1:]))
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(content.model_fields)
 
 
 def test_every_page_is_in_the_navigation() -> None:
