@@ -1,6 +1,6 @@
 """The one table of planners: a name, and the class under `p3iv.planners` that implements it.
 
-A class is imported only when it is asked for, so that loading one planner does not import the others.
+A class is imported only when it is needed, so that loading one planner does not import the others.
 """
 
 from __future__ import annotations

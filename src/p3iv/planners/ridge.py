@@ -22,7 +22,7 @@ from torch.nn import functional
 
 PENALTIES = (1.5, 3.0, 6.0, 12.0, 24.0)  # for rows of length 1
 
-_SMALLEST = 1e-10  # share of the largest eigenvalue below which an axis is rounding
+MIN_EIGENVALUE = 1e-10  # relative to the largest one; smaller ones are rounding errors
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GroupedRidge:
         is_tall = len(rows) > rows.shape[1]
         square = rows.T @ rows if is_tall else rows @ rows.T
         values, vectors = torch.linalg.eigh(square)
-        kept = values > _SMALLEST * values[-1].clamp_min(1e-300)
+        kept = values > MIN_EIGENVALUE * values[-1].clamp_min(1e-300)
         self.values, vectors = values[kept], vectors[:, kept]  # (r,)
         self.axes = vectors if is_tall else rows.T @ (vectors / self.values.sqrt())  # (D, r)
         self.places = rows @ self.axes  # (n, r): the rows in these axes

@@ -1,1 +1,1 @@
-"""What every planner is asked: chains, samples, decoded plans, plan distributions."""
+"""Plans and their probabilities, the same for every planner: chains, samples, decoding, plan distributions."""

@@ -20,7 +20,7 @@ from p3iv.errors import ConfigError
 
 @dataclass(frozen=True)
 class World:
-    """Who this process is among how many."""
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     size: int = 1
@@ -61,7 +61,7 @@ class World:
 
 @contextmanager
 def join_world(device: torch.device) -> Iterator[World]:
-    """Join the processes that torchrun started, or stand alone."""
+    """Join the processes that torchrun started; without torchrun, a world of one process."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World()
         return

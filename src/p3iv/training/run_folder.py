@@ -1,4 +1,4 @@
-"""The run folder: when it may be written, and what it says of the run from its first moment on."""
+"""The run folder: when it may be written, its model card, its table of metrics, and the dataset it was trained on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_card(run: Path, header: Header, data: PlanningData) -> None:
         run / "README.md",
         f"""# {config.planner}, horizon {config.data.horizon}, on {header.data_label}
 
-Given what is seen at the start and at the goal, predicts the {header.shape.horizon} actions in between,
+Predicts the {header.shape.horizon} actions between a start and a goal observation,
 out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, seed {config.seed}, see `config.yaml`).
 
 - data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
@@ -45,14 +45,14 @@ out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, se
 - trained for {progress.epoch} epochs, {progress.cpu_s:.0f} CPU seconds
 - best epoch {progress.best_epoch}: {scores}
 
-The checkpoint was chosen on validation windows; test windows were not looked at. `checkpoints/best` holds the planner,
-`checkpoints/last` what `p3iv train ... --resume` goes on from.
+The checkpoint was chosen on validation windows; test windows were not used. `checkpoints/best` holds the planner,
+`checkpoints/last` the state that `p3iv train ... --resume` continues from.
 """,
     )
 
 
 class MetricsTable:
-    """`metrics.csv`, one row per epoch; a resumed run goes on after the last epoch that was saved."""
+    """`metrics.csv`, one row per epoch; a resumed run continues after the last saved epoch."""
 
     def __init__(self, run: Path, *, finished_epochs: int) -> None:
         self._path = run / "metrics.csv"
@@ -90,7 +90,9 @@ def _read_rows(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    whole = [row for row in rows if None not in row.values() and None not in row]  # a kill may cut the last row short
+    whole = [
+        row for row in rows if None not in row.values() and None not in row
+    ]  # a killed process may leave half a row
     if not all((row.get("epoch") or "").isdigit() for row in whole):
         raise TrainingError(f"{path} is damaged. Move it away, then --resume.")
     return whole
@@ -105,37 +107,39 @@ def _open_board(run: Path, finished_epochs: int) -> Any:
 
 
 def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
-    """Refuse to train into a folder that holds anything else, or a run that nobody said to go on with or replace."""
+    """Refuse a folder that is not a run, and a run without `--resume` or `--overwrite`."""
     if resume and overwrite:
-        raise TrainingError("--resume goes on with a run and --overwrite replaces it: pass one of the two.")
+        raise TrainingError("--resume continues a run and --overwrite replaces it: pass one of the two.")
     if run.exists() and not run.is_dir():
-        raise TrainingError(f"{run} is a file; name a folder.")
+        raise TrainingError(f"{run} is a file, but it must be a folder.")
     if not run.is_dir() or all(is_leftover(path) for path in run.iterdir()):
         return
     if not (run / "config.yaml").exists():
         raise TrainingError(f"{run} is not empty and has no config.yaml, so it is not a p3iv run. Pass another --out.")
     if not (resume or overwrite):
-        raise TrainingError(f"{run} holds a run. Pass --resume to go on with it, --overwrite, or another --out.")
+        raise TrainingError(
+            f"{run} holds a run. Pass --resume to continue it, --overwrite to replace it, or another --out."
+        )
 
 
 def open_run(run: Path, config: Config, *, data_label: str, dataset: Path, device: str, overwrite: bool) -> None:
-    """Make the folder, in place of an older run where that was asked for, and write down what the run is."""
+    """Make the folder, replacing an older run if `overwrite`, and write its configuration and environment."""
     if overwrite and run.is_dir():
         shutil.rmtree(run)
     run.mkdir(parents=True, exist_ok=True)
     write_text(run / "config.yaml", config.to_yaml())
     environment = asdict(describe_environment()) | {
         "data": data_label,
-        "dataset": str(dataset.resolve()),  # where later commands look, unless told otherwise
+        "dataset": str(dataset.resolve()),  # where later commands look without --data
         "device": device,
     }
     write_text(run / "environment.json", json.dumps(environment, indent=2) + "\n")
 
 
-def dataset_of(run: Path, told: Path | None = None) -> Dataset:
-    """The dataset that a run was trained on: where it was then, or where one is told that it is now."""
-    if told is not None:
-        return open_dataset(told)
+def dataset_of(run: Path, moved: Path | None = None) -> Dataset:
+    """The dataset that a run was trained on: at its place during training, or where it has moved."""
+    if moved is not None:
+        return open_dataset(moved)
     try:
         folder = Path(json.loads((run / "environment.json").read_text(encoding="utf-8"))["dataset"])
     except (OSError, ValueError, KeyError, TypeError) as error:

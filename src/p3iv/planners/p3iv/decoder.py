@@ -1,7 +1,7 @@
 """The memory-augmented decoder (section 3.2): blocks of self-attention, cross-attention to one memory, feed-forward.
 
-Tokens carry an axis of latents, because many plans of one start and goal differ in their noise alone: what they share
-is computed once. Shapes: B windows, S latents, N tokens, D width, H heads, d = D / H, M memory slots.
+Tokens have an axis of latents, because many plans of one start and goal differ only in their noise: what they share is
+computed once. Shapes: B windows, S latents, N tokens, D width, H heads, d = D / H, M memory slots.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from p3iv.config import ModelConfig
 class Dropout:
     """The masks of one forward pass, from torch's default generator.
 
-    On the CPU a decision takes 8 random bits, a quarter of the time of torch's own dropout. Eight bits know multiples
-    of 1/256 only, so each pass drops at one of the two multiples around the probability, drawn so that the probability
-    is met on average, and scales by the one it drew.
+    On the CPU a decision takes 8 random bits, a quarter of the time of torch's own dropout. Eight bits give multiples
+    of 1/256 only, so each pass drops with one of the two multiples around the probability, chosen at random so that the
+    mean is the probability, and scales accordingly.
     """
 
     def __init__(self, probability: float) -> None:
@@ -33,7 +33,7 @@ class Dropout:
         return self.probability == 0.0
 
     def prepare(self, number: int, like: Tensor) -> None:
-        """Draw the decisions for so many elements; what is taken beyond them is drawn when it is."""
+        """Draw the masks of this many elements at once; further ones are drawn when they are needed."""
         if not self.is_off:
             self._masks = self.draw(number, like)
 
@@ -49,7 +49,7 @@ class Dropout:
         return taken.view(like.shape)
 
     def draw(self, number: int, like: Tensor) -> Tensor:
-        """What to multiply with: 0 with the probability, else the inverse of its complement."""
+        """The factors: 0 with the given probability p, else 1 / (1 - p)."""
         if like.device.type != "cpu":
             kept = torch.rand(number, device=like.device) >= self.probability
             return kept.to(like.dtype).mul_(1.0 / (1.0 - self.probability))
@@ -64,7 +64,7 @@ class DecoderBlock(nn.Module):
     """Post-norm block; `memory_slots=0` leaves the cross-attention out.
 
     Dropout acts on the output of every sub-layer, as Vaswani et al. describe it, and not inside: masks on attention
-    weights and hidden units as well, as in torch's own blocks, made an epoch with L_a + L_l about a tenth slower.
+    weights and hidden units too, as in torch's own blocks, made an epoch with L_a + L_l about a tenth slower.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -169,7 +169,7 @@ class MemoryDecoder(nn.Module):
 def attend_within(projected: Tensor, heads: int, first_output: int) -> Tensor:
     """Self-attention of (B, S, N, 3D) for the tokens from `first_output` on: (B, S, N - first_output, D).
 
-    A plan has so few tokens that products of 4 x 16 matrices cost more than multiplying and adding outright.
+    A plan has few tokens: products of 4 x 16 matrices cost more than elementwise products and sums.
     """
     query, key, value = projected.unflatten(-1, (3, heads, -1)).unbind(-3)  # each (B, S, N, H, d)
     query = query[:, :, first_output:, None] * query.shape[-1] ** -0.5  # (B, S, N', 1, H, d)

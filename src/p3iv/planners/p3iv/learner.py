@@ -96,7 +96,7 @@ class P3IVLearner(Learner):
         return self.planner.encode_target(self.planner.standardise(batch.steps))  # type: ignore[no-any-return]
 
     def _terms(self, out: PlanOutput, targets: Tensor | None, batch: Batch) -> dict[str, Tensor]:
-        """L_a, L_l and L_adv of the planner, as far as their weights are not 0."""
+        """L_a, L_l and L_adv of the planner, those whose weights are not 0."""
         terms: dict[str, Tensor] = {}
         if self.weights.action:
             terms["action"] = action_loss(out.action_logits, batch.action_ids)

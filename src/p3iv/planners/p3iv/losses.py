@@ -24,7 +24,7 @@ class Critic(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(HIDDEN[-1], 1))
 
     def forward(self, states: Tensor) -> Tensor:
-        """(B, T, D) -> logits (B,); above 0 means that it takes the sequence for real."""
+        """(B, T, D) -> logits (B,); above 0 means that the critic considers the sequence real."""
         return self.layers(states.flatten(1)).squeeze(-1)  # type: ignore[no-any-return]
 
 
@@ -33,7 +33,7 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class DiversePair:
-    """Per window, the two latents whose plans differ least for how far apart the latents are."""
+    """Per window, the two latents whose plans differ least, relative to the distance of the latents."""
 
     first: Tensor  # (B,) index into the S latents
     second: Tensor  # (B,)
@@ -82,7 +82,7 @@ def least_diverse_pair(states: Tensor, noise: Tensor) -> DiversePair:
 
 
 def diversity_ratio(states: Tensor, noise: Tensor) -> Tensor:
-    """How far the plans of two latents are apart for how far the latents are: (B, 2, T, D) and (B, 2, Z) -> (B,)."""
+    """The distance of two latents' plans divided by that of the latents: (B, 2, T, D) and (B, 2, Z) -> (B,)."""
     moved = (states[:, 0] - states[:, 1]).abs().sum(dim=(1, 2))
     return moved / (noise[:, 0] - noise[:, 1]).abs().sum(dim=1)
 

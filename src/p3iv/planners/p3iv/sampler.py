@@ -1,8 +1,8 @@
 """K plans for every start and goal (section 3.5): one seed fixes one set of latents that all pairs share.
 
 Each pair is computed by itself and its latents in blocks of one fixed shape, so that neither the caller's batch nor K
-changes a product: the same seed gives a pair the same plans wherever it is asked, on the same device with as many
-threads. Fewer latents are a prefix of more, and so are the plans drawn from them one by one.
+changes a result: with the same seed, device and number of threads a pair always gets the same plans. Fewer latents are
+a prefix of more, and so are the plans drawn from them.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def source_of(planner: P3IVNetwork, settings: SampleSettings) -> LogitSource:
 
 
 class _Latents:
-    """The network on blocks of latents; what pairs or latents share is computed once.
+    """The network on blocks of latents; what all pairs or all latents share is computed once.
 
-    In the first block every token of a plan is its own part plus what the plan's latent adds. Of the keys' noise the
-    softmax sees nothing, because it is the same at every token, and of the values' noise the weights, which sum to 1,
-    leave all: so attention needs the tokens' keys and values only, and its output map acts on those before the latents.
+    In the first block every token of a plan is its own part plus that of the plan's latent. The latent's part of the
+    keys is the same at every token, so the softmax cancels it; its part of the values is kept whole, because the
+    weights sum to 1. So attention needs only the tokens' keys and values, and its output map is applied once per pair.
     """
 
     def __init__(self, planner: P3IVNetwork, latents: Tensor) -> None:

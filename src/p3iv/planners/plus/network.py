@@ -4,7 +4,7 @@
         + gain * <MLP(encoded start or goal), projected step descriptions>
 
 h_t are the hidden states of the paper's decoder without noise, R_t the scores of the linear path. The linear path is
-not trained with the rest, so that an encoder that learns its few examples by heart cannot destroy it.
+not trained with the rest, so that an encoder that overfits its few examples cannot destroy it.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class LinearPath(nn.Module):
         return torch.einsum("bf,tfa->bta", self.inputs(start, goal), self.weights)
 
     def inputs(self, start: Tensor, goal: Tensor) -> Tensor:
-        """What it regresses on: [start; goal] about its mean over the training windows, of length 1, (B, 2F)."""
+        """The inputs of the regression: [start; goal] minus its training mean, scaled to length 1, (B, 2F)."""
         return functional.normalize(torch.cat((start, goal), dim=1) - self.mean, dim=1)
 
 
 def fit_linear_path(path: LinearPath, data: PlanningData, config: PlusConfig) -> Tensor:
     """Fit every position; returns the scores that training uses, (N, T, A): without a window's own video.
 
-    What is seen at the ends depends on where a window begins or ends and not on how long it is, so the first and the
-    last position also learn from pairs of neighbouring horizons. And a step looks much the same a second early or late,
-    so all positions learn from the windows as seen then, too.
+    The observation at an end depends on where a window begins or ends and not on its length, so the first and the last
+    position also learn from pairs of neighbouring horizons. And a step looks much the same a second earlier or later,
+    so all positions also learn from the windows observed then.
     """
     train, num_actions = data.train, len(data.names)
     horizon = train.action_ids.shape[1]
@@ -112,14 +112,14 @@ def fit_linear_path(path: LinearPath, data: PlanningData, config: PlusConfig) ->
     return torch.stack([fits[p].held_out for p in range(horizon)], dim=1).float()
 
 
-_SMALLEST = 1e-3  # of the mean variance: what a feature's is taken to be at least
+MIN_VARIANCE = 1e-3  # added to the variance of every feature, relative to their mean
 
 
 class Effects(nn.Module):
-    """The effect of every action, fitted and not trained."""
+    """The effect of every action on the features, fitted and not trained."""
 
-    units: Tensor  # (F,): of one unit of a feature
-    offset: Tensor  # (F,): what changes anyway
+    units: Tensor  # (F,): scale of every feature
+    offset: Tensor  # (F,): the change without any action
     effects: Tensor  # (A, F)
     overlap: Tensor  # (A, A): their inner products
     weight: Tensor  # ()
@@ -134,7 +134,7 @@ class Effects(nn.Module):
         self.register_buffer("weight", torch.zeros(()))
 
     def fit(self, train: WindowTensors) -> None:
-        """Fit to the training windows, with the penalty that explains most of videos left out."""
+        """Fit to the training windows, with the penalty that predicts left-out videos best."""
         num_actions = len(self.effects)
         scale = torch.cat((train.start, train.goal)).double().std(dim=0).clamp_min(1e-6)
         changes = (train.goal.double() - train.start.double()) / scale  # (N, F)
@@ -143,7 +143,7 @@ class Effects(nn.Module):
         fits = [ridge.fit(changes, penalty) for penalty in PENALTIES]
         best = min(fits, key=lambda fit: float((changes - fit.held_out).square().sum()))
         variance = (changes - best.held_out).square().mean(dim=0)
-        variance = (variance + _SMALLEST * variance.mean()).clamp_min(1e-12)
+        variance = (variance + MIN_VARIANCE * variance.mean()).clamp_min(1e-12)
         units = (variance * len(variance)).rsqrt()  # so that the squared distance is a mean over features
         effects = best.weights[:-1] * units
         self.units.copy_(units / scale)
@@ -152,12 +152,12 @@ class Effects(nn.Module):
         self.overlap.copy_(effects @ effects.T)
 
     def terms(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
-        """What each action (B, A) and every two together (A, A) add to the fit of a plan, at weight 1: float64, CPU."""
+        """What single actions (B, A) and pairs of actions (A, A) add to the fit of a plan at weight 1: float64, CPU."""
         change = (goal - start) * self.units - self.offset
         return (2 * change @ self.effects.T).cpu().double(), self.overlap.cpu().double()
 
     def rescore(self, chain: Chain, start: Tensor, goal: Tensor) -> Chain:
-        """Weigh the likeliest plans of a chain by how they fit; the chain itself where that does not count."""
+        """Rescore the likeliest plans of a chain by their fit; the chain itself if the weight is 0."""
         weight = float(self.weight)
         if not weight:
             return chain
@@ -222,7 +222,7 @@ class P3IVPlusNetwork(nn.Module):
             self.effects.fit(data.train)
 
     def forward(self, start: Tensor, goal: Tensor, linear_scores: Tensor | None = None) -> PlusOutput:
-        """Score every action at every position; `linear_scores` (B, T, A) take the place of the linear path's own."""
+        """Score every action at every position; `linear_scores` (B, T, A) replace those of the linear path."""
         plus, emissions = self.config.plus, start.new_zeros(())
         states = ends = None
         observed, descriptions = self.base.encode(start, goal), self.base.encode_target(self.language)
@@ -240,7 +240,7 @@ class P3IVPlusNetwork(nn.Module):
         return PlusOutput(emissions, states, ends, descriptions)
 
     def chain(self, start: Tensor, goal: Tensor) -> Chain:
-        """The chain that decodes and draws, one per pair: on the CPU and in float64, as chains are."""
+        """The chain that decodes and samples, one per pair, on the CPU and in float64."""
         emissions = self(start, goal).emissions / self.temperature
         chain = Chain(emissions.cpu().double(), (self.beta * self.log_transitions).cpu().double())
         return self.effects.rescore(chain, start, goal)
@@ -251,7 +251,7 @@ class P3IVPlusNetwork(nn.Module):
         return self.log_beta.exp()
 
     def _score_ends(self, observed: Tensor, descriptions: Tensor) -> Tensor:
-        """What each of the two moments (B, 2, D) says by itself of the action that it shows: (B, 2, A)."""
+        """Scores of the first and the last action from start and goal alone: (B, 2, D) -> (B, 2, A)."""
         states = [head(end) for head, end in zip(self.end_heads, observed.unbind(dim=1), strict=True)]
         scores: Tensor = self.end_gain * (torch.stack(states, dim=1) @ descriptions.T)
         return scores

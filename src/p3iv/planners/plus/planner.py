@@ -16,108 +16,13 @@ from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
 from p3iv.plans.chain import RESCORED, Chain, fit_of, redistribute
 from p3iv.plans.draws import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 
-
-class ChainSampler:
-    """Draws exactly, by forward filtering and backward sampling; all sampling modes give the same plans."""
-
-    def __init__(self, planner: P3IVPlusNetwork, settings: SampleSettings) -> None:
-        refuse_noise(settings, planner.config.planner)
-        self.planner = planner.eval()
-        columns = (("chain", planner.shape.horizon), ("rescored", 1))
-        uniforms = [
-            blocks_of(torch.rand, settings.num_samples, width, seed=seed_of(settings, name), dtype=torch.float64)
-            for name, width in columns
-        ]
-        self._uniforms = torch.cat(uniforms, dim=2).flatten(0, 1)[: settings.num_samples]  # (K, T + 1)
-
-    @torch.no_grad()
-    def draw(self, start: Tensor, goal: Tensor) -> Draws:
-        """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
-        place = self.planner.scale
-        chains = [
-            self.planner.chain(one[None].to(place), other[None].to(place))
-            for one, other in zip(start, goal, strict=True)
-        ]
-        plans = torch.cat([part.draw(self._uniforms) for part in chains])
-        best = torch.cat([part.best_paths()[0] for part in chains])
-        marginals = torch.cat([part.marginals() for part in chains])
-        return Draws(marginals, plans, plans, self._uniforms, best, type(chains[0]).stack(chains))
-
-
-WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-
+TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
+WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the effects
+MIN_GAIN = 3.0  # standard errors that a weight must gain to be chosen
 NATS_WORTH = 2.0  # how many percent points of success rate + accuracy + IoU one nat of NLL counts for
 
-MIN_GAIN = 3.0  # standard errors that a weight must gain to be chosen
-
-_MAX_WINDOWS = 512
-
+_MAX_WINDOWS = 512  # that a weight is chosen on
 _MIN_LOG = -50.0  # of a plan that transitions without back-off make impossible
-
-
-@torch.no_grad()
-def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
-    """Choose the weight of the effects with the largest gain on validation windows, or 0 without a clear gain."""
-    planner.eval()
-    planner.effects.weight.zero_()
-    rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
-    start, goal = (side[rows].to(planner.scale) for side in (val.start, val.goal))
-    chain, truth = planner.chain(start, goal), val.action_ids[rows]
-    plans, logs = chain.best_plans(RESCORED)
-    fit = fit_of(plans, *planner.effects.terms(start, goal))
-    plain = _window_scores(chain, plans, logs, truth)
-    gains = [_window_scores(chain, plans, redistribute(logs, weight * fit), truth) - plain for weight in WEIGHTS]
-    best = max(range(len(WEIGHTS)), key=lambda number: float(gains[number].mean()))
-    if gains[best].mean() > MIN_GAIN * standard_error(gains[best], video_numbers(val)[rows]):
-        planner.effects.weight.fill_(WEIGHTS[best])
-
-
-def _window_scores(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> Tensor:
-    """The score of each window if its plans (N, n, T) have these log probabilities (N, n): (N,)."""
-    window = torch.arange(len(plans))
-    first = plans[window, logs.argmax(dim=1)]
-    is_truth = (plans == truth[:, None]).all(dim=2) & (logs > -torch.inf)
-    place = is_truth.long().argmax(dim=1)
-    log_truth = torch.where(is_truth.any(dim=1), logs[window, place], chain.log_probability(truth, window))
-    percent = 100 * (successes(first, truth).double() + accuracies(first, truth) + ious(first, truth))
-    return percent + NATS_WORTH * log_truth.clamp_min(_MIN_LOG)
-
-
-def standard_error(values: Tensor, groups: Tensor) -> Tensor:
-    """Standard error of the mean of values (N,) that are correlated within groups (N,); infinite for one group."""
-    names, group = groups.unique(return_inverse=True)
-    number = len(names)
-    if number < 2:
-        return torch.full((), torch.inf, dtype=values.dtype)
-    sums = torch.zeros(number, dtype=values.dtype).index_add_(0, group, values - values.mean())
-    return (sums.square().sum() * number / (number - 1)).sqrt() / len(values)
-
-
-TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # from a half to three
-
-
-def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
-    """Choose the temperature under which the plans of the validation windows are most probable."""
-    planner.temperature.fill_(1.0)
-    chain = val_chain(planner, data)
-    hotter = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
-    nlls = [_nll(at, data) for at in hotter]
-    planner.temperature.fill_(TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)])
-
-
-def _nll(chain: Chain, data: PlanningData) -> float:
-    """The mean NLL of the validation references under a chain."""
-    references = references_of(data.val.action_ids)
-    window, row = references.pairs
-    logs = chain.log_probability(references.plans[row], window)
-    return float(exact_divergences(logs, references, len(data.names)).nll.mean())
-
-
-@torch.no_grad()
-def val_chain(planner: P3IVPlusNetwork, data: PlanningData) -> Chain:
-    """The chain of the validation windows."""
-    planner.eval()
-    return planner.chain(data.val.start.to(planner.scale), data.val.goal.to(planner.scale))
 
 
 class P3IVPlus(P3IVPlusNetwork, BasePlanner):
@@ -164,3 +69,92 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         """Right plans and right probabilities: the three scores in percent, minus two per nat."""
         percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
         return (percent - NATS_WORTH * _nll(val_chain(self, data), data),)
+
+
+class ChainSampler:
+    """Draws exactly, by forward filtering and backward sampling; all sampling modes give the same plans."""
+
+    def __init__(self, planner: P3IVPlusNetwork, settings: SampleSettings) -> None:
+        refuse_noise(settings, planner.config.planner)
+        self.planner = planner.eval()
+        columns = (("chain", planner.shape.horizon), ("rescored", 1))
+        uniforms = [
+            blocks_of(torch.rand, settings.num_samples, width, seed=seed_of(settings, name), dtype=torch.float64)
+            for name, width in columns
+        ]
+        self._uniforms = torch.cat(uniforms, dim=2).flatten(0, 1)[: settings.num_samples]  # (K, T + 1)
+
+    @torch.no_grad()
+    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+        """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
+        place = self.planner.scale
+        chains = [
+            self.planner.chain(one[None].to(place), other[None].to(place))
+            for one, other in zip(start, goal, strict=True)
+        ]
+        plans = torch.cat([part.draw(self._uniforms) for part in chains])
+        best = torch.cat([part.best_paths()[0] for part in chains])
+        marginals = torch.cat([part.marginals() for part in chains])
+        return Draws(marginals, plans, plans, self._uniforms, best, type(chains[0]).stack(chains))
+
+
+def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
+    """Choose the temperature under which the plans of the validation windows are most probable."""
+    planner.temperature.fill_(1.0)
+    chain = val_chain(planner, data)
+    hotter = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
+    nlls = [_nll(at, data) for at in hotter]
+    planner.temperature.fill_(TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)])
+
+
+def _nll(chain: Chain, data: PlanningData) -> float:
+    """The mean NLL of the validation references under a chain."""
+    references = references_of(data.val.action_ids)
+    window, row = references.pairs
+    logs = chain.log_probability(references.plans[row], window)
+    return float(exact_divergences(logs, references, len(data.names)).nll.mean())
+
+
+@torch.no_grad()
+def val_chain(planner: P3IVPlusNetwork, data: PlanningData) -> Chain:
+    """The chain of the validation windows."""
+    planner.eval()
+    return planner.chain(data.val.start.to(planner.scale), data.val.goal.to(planner.scale))
+
+
+@torch.no_grad()
+def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
+    """Choose the weight of the effects with the largest gain on validation windows, or 0 without a clear gain."""
+    planner.eval()
+    planner.effects.weight.zero_()
+    rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
+    start, goal = (side[rows].to(planner.scale) for side in (val.start, val.goal))
+    chain, truth = planner.chain(start, goal), val.action_ids[rows]
+    plans, logs = chain.best_plans(RESCORED)
+    fit = fit_of(plans, *planner.effects.terms(start, goal))
+    plain = _window_scores(chain, plans, logs, truth)
+    gains = [_window_scores(chain, plans, redistribute(logs, weight * fit), truth) - plain for weight in WEIGHTS]
+    best = max(range(len(WEIGHTS)), key=lambda number: float(gains[number].mean()))
+    if gains[best].mean() > MIN_GAIN * standard_error(gains[best], video_numbers(val)[rows]):
+        planner.effects.weight.fill_(WEIGHTS[best])
+
+
+def _window_scores(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> Tensor:
+    """The score of each window if its plans (N, n, T) have these log probabilities (N, n): (N,)."""
+    window = torch.arange(len(plans))
+    first = plans[window, logs.argmax(dim=1)]
+    is_truth = (plans == truth[:, None]).all(dim=2) & (logs > -torch.inf)
+    place = is_truth.long().argmax(dim=1)
+    log_truth = torch.where(is_truth.any(dim=1), logs[window, place], chain.log_probability(truth, window))
+    percent = 100 * (successes(first, truth).double() + accuracies(first, truth) + ious(first, truth))
+    return percent + NATS_WORTH * log_truth.clamp_min(_MIN_LOG)
+
+
+def standard_error(values: Tensor, groups: Tensor) -> Tensor:
+    """Standard error of the mean of values (N,) that are correlated within groups (N,); infinite for one group."""
+    names, group = groups.unique(return_inverse=True)
+    number = len(names)
+    if number < 2:
+        return torch.full((), torch.inf, dtype=values.dtype)
+    sums = torch.zeros(number, dtype=values.dtype).index_add_(0, group, values - values.mean())
+    return (sums.square().sum() * number / (number - 1)).sqrt() / len(values)
