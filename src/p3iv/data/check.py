@@ -1,4 +1,4 @@
-"""Check a dataset folder; every part is checked, whatever is wrong with the others."""
+"""Check a dataset folder; every part is checked, even if others have errors."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _read_mapping(path: Path) -> dict[Any, Any]:
 
 @contextmanager
 def exclusive_dataset(folder: Path) -> Iterator[None]:
-    """Allow one process at a time to change a dataset folder: whatever changes one also rewrites dataset.yaml.
+    """Allow one process at a time to change a dataset folder, because every change also rewrites dataset.yaml.
 
     Raises:
         BusyError: another process is changing it.

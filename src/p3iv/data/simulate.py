@@ -177,7 +177,7 @@ def simulate_dataset(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PackedFeatures:
-    """Give a dataset stand-in features made from its annotations and step embeddings, and mark it simulated."""
+    """Give a dataset simulated features, made from its annotations and step embeddings, and mark it as simulated."""
     if not 0 <= noise < math.inf:
         raise ConfigError(f"--noise {noise}, but it must be a finite number of at least 0, such as {DEFAULT_NOISE}.")
     with exclusive_dataset(folder):

@@ -76,7 +76,7 @@ def load_planning_data(
     if dataset.features is None:
         raise DatasetError(
             f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
-            f"import it with --features FOLDER, or make stand-ins with `p3iv data simulate {dataset.folder}`."
+            f"import it with --features FOLDER, or simulate them with `p3iv data simulate {dataset.folder}`."
         )
     sets = curate_windows(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
     reader = _Reader(dataset, config.observation)

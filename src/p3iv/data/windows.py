@@ -151,7 +151,7 @@ def choose_split(
         split = split_by_video(videos, seed=settings.split_seed, protocol=settings.protocol)
     elif settings.split == "release":
         if release_split is None:
-            raise SplitError("This dataset has no split.json of its own. Use --split video, or --split FILE.")
+            raise SplitError("This dataset has no split.json. Use --split video, or --split FILE.")
         split = release_split
     else:
         split = _split_from_file(settings.split)

@@ -22,7 +22,7 @@ class EncoderEntry:
     location: str  # MODULE:CLASS in p3iv.encoders; imported when the encoder is built, for its heavy libraries
     video: bool = False
     text: bool = False
-    weights: str | None = None  # the help text of --weights; None where nobody needs to give any
+    weights: str | None = None  # the help text of --weights; None if the encoder needs none
 
 
 ENCODERS = {

@@ -64,7 +64,7 @@ class Source:
 
     @property
     def paper_name(self) -> str | None:
-        """The dataset of the paper that has its name, whatever its features are."""
+        """The dataset of the paper with the same name, with any features."""
         return next((name for name in PAPER_DATASETS if name == self.name.casefold()), None)
 
 

@@ -67,7 +67,7 @@ class Job:
 
 
 def run_job(job: Job) -> Outcome:
-    """Do the missing steps. An error becomes part of the outcome, so that other jobs go on."""
+    """Do the missing steps. An error becomes part of the outcome, so that other jobs continue."""
     torch.set_num_threads(job.threads)
     notes: dict[str, None] = {}  # each once, in order
     try:

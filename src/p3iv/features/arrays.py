@@ -181,7 +181,7 @@ def read_rows(path: Path) -> Array:
     rows. Any other third axis is refused, also (1, N, F), which may be a batch of one video or N values of one row.
 
     Raises:
-        FeatureError: naming the file, whatever its bytes.
+        FeatureError: names the file; raised for any invalid bytes.
     """
     with _naming(path):
         return as_rows(_read_features(path))
@@ -191,7 +191,7 @@ def read_observation(path: Path) -> Array:
     """The rows of one moment, (N, F): as `read_rows`, but a single row may also have the shape (F,).
 
     Raises:
-        FeatureError: naming the file, whatever its bytes.
+        FeatureError: names the file; raised for any invalid bytes.
     """
     with _naming(path):
         array = _read_features(path)

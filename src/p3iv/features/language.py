@@ -170,7 +170,7 @@ def read_language(path: Path) -> LanguageTable:
     Names may repeat if there is a `step_id`.
 
     Raises:
-        SourceError: naming the file, whatever its bytes.
+        SourceError: names the file; raised for any invalid bytes.
     """
     try:
         return _table(_members(path))

@@ -49,7 +49,7 @@ def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
     """Open a container, for the caller to close, and its first video stream, which decodes in one thread.
 
     Raises:
-        FeatureError: naming the file, whatever it is.
+        FeatureError: names the file; raised for any invalid file.
     """
     with naming_faults(path):
         _require_file(path)

@@ -33,7 +33,7 @@ LEFT_OUT = "video left out"
 
 
 def place(name: str) -> str:
-    """The name of a file or a video for `Problem.where`: printable, whatever its bytes."""
+    """The name of a file or a video for `Problem.where`: always printable."""
     return name if name.isprintable() else repr(name)[1:-1]
 
 

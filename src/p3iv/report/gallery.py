@@ -63,7 +63,7 @@ def scan_predictions(path: Path) -> Scan:
 def choose_cases(candidates: Sequence[Candidate], number: int) -> list[Candidate]:
     """Right plans, then wrong ones, half of each where possible, both from the most to the least confident.
 
-    They are at even distances in the order of confidence, so that nobody picks them by hand; near such a place,
+    They are at even distances in the order of confidence, so that they are not picked by hand; near such a place,
     procedures and videos that were not chosen yet come first.
     """
     right, wrong = (

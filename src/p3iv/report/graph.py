@@ -107,7 +107,7 @@ def _count_steps(samples: Iterable[tuple[Plan, int]]) -> Counter[Key]:
 
 
 def _count_pairs(samples: Iterable[tuple[Plan, int]]) -> Counter[tuple[Key, Key]]:
-    """How many samples go on from one step at a position to another."""
+    """How many samples continue from one step at a position to another step."""
     counts: Counter[tuple[Key, Key]] = Counter()
     for plan, count in samples:
         counts.update(dict.fromkeys(pairwise(_path(plan)), count))

@@ -70,7 +70,7 @@ def join_world(device: torch.device) -> Iterator[World]:
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(distributed.get_rank(), distributed.get_world_size(), device)
-        # A thread of gloo may let go of the last tensor only after the call that used it has returned, and aborts the
+        # A thread of gloo may release the last tensor only after the call that used it has returned, and aborts the
         # process if the interpreter is ending by then (pytorch #179291). A barrier comes last, and has no tensor.
         distributed.barrier()
     finally:

@@ -243,7 +243,7 @@ class _Run:
             raise self._stop(epoch, f"in step {step + 1}, {', '.join(first)} stopped being finite")
 
     def _check_planner(self, epoch: int) -> None:
-        """Check what the last update of an epoch left behind, before it is saved: losses come before each update."""
+        """Check the parameters before they are saved: no loss follows the last update of an epoch to show NaN."""
         modules = self.learner.modules.values()
         if not all(parameter.isfinite().all() for module in modules for parameter in module.parameters()):
             raise self._stop(epoch, "the parameters stopped being finite")

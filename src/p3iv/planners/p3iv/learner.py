@@ -45,7 +45,7 @@ class P3IVLearner(Learner):
         )
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
-        """Update critic and planner once; returns the planner's loss terms and what is known about the critic."""
+        """Update critic and planner once; returns the loss terms of the planner and the statistics of the critic."""
         self.planner.train()
         with self._autocast:
             out: PlanOutput = self.planner(batch.start, batch.goal, batch.noise)
@@ -112,7 +112,7 @@ class P3IVLearner(Learner):
         return terms
 
     def _least_ratio(self, tokens: Tensor, latents: Tensor) -> Tensor:
-        """The ratio that L_reg uses of every window, (B,), without dropout.
+        """The smallest diversity ratio of every window, which L_reg uses, (B,); without dropout.
 
         The maximum picks one pair, so all S latents run without a graph, and only that pair runs again with one.
         """
