@@ -6,8 +6,12 @@ import csv
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
+from p3iv.experiments.compare import CompareRequest
 from p3iv.experiments.reproduce import ReproduceRequest
+
+Request = TypeVar("Request", ReproduceRequest, CompareRequest)
 
 SAMPLES = 20
 TINY = {"optim.epochs": 1, "model.width": 32, "model.feed_forward": 32, "model.encoder_hidden": 32, "loss.latents": 2}
@@ -23,6 +27,11 @@ def tiny_request(data: Path, out: Path) -> ReproduceRequest:
         settings=TINY,
         samples=SAMPLES,
     )
+
+
+def executed(request: Request, **changes: Any) -> Request:
+    """The same request with other callbacks or another engine."""
+    return replace(request, execution=replace(request.execution, **changes))
 
 
 def with_runs(request: ReproduceRequest, out: Path) -> ReproduceRequest:

@@ -12,6 +12,7 @@ import yaml
 
 from commands import RunP3iv
 from conftest import MakeOnce
+from experiments.finished import executed
 from p3iv.errors import ConfigError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.compare import CompareRequest, compare
@@ -29,7 +30,6 @@ def small_request(data: Path, out: Path) -> CompareRequest:
         preset="tiny",
         settings={"optim.epochs": 2, "data.split": "release", "model.width": 32},
         samples=20,
-        device="cpu",
     )
 
 
@@ -94,10 +94,10 @@ def test_the_same_request_makes_nothing_and_other_settings_make_other_runs(
 ) -> None:
     planned: list[tuple[int, int]] = []
     before = (compared.out / "comparison.csv").read_bytes()
-    compare(replace(compared, on_plan=lambda *numbers: planned.append(numbers)))
+    compare(executed(compared, on_plan=lambda *numbers: planned.append(numbers)))
     assert (compared.out / "comparison.csv").read_bytes() == before
     request = replace(compared, out=tmp_path / "out", planners=("random",), seeds=(0,))
-    request = replace(request, on_plan=lambda *numbers: planned.append(numbers))
+    request = executed(request, on_plan=lambda *numbers: planned.append(numbers))
     compare(request)
     compare(replace(request, settings={**request.settings, "optim.epochs": 1}))
     assert planned == [(6, 0), (1, 1), (1, 1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.finished import SAMPLES, cells, with_runs
+from experiments.finished import SAMPLES, cells, executed, with_runs
 from p3iv.data.tensors import load_planning_data
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.declarations import declarations
@@ -26,7 +26,7 @@ from p3iv.training.run_folder import dataset_of
 def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest, tmp_path: Path) -> None:
     assert len(list((done.out / "runs").iterdir())) == 3  # for 9 rows in two tables
     planned: list[tuple[int, int]] = []
-    request = with_runs(replace(done, on_plan=lambda *numbers: planned.append(numbers)), tmp_path / "out")
+    request = with_runs(executed(done, on_plan=lambda *numbers: planned.append(numbers)), tmp_path / "out")
     result = reproduce(request)
     assert planned == [(3, 0)]
     for path in (done.out / "tables").iterdir():
@@ -90,7 +90,7 @@ def test_an_interrupted_call_writes_what_it_has_and_the_next_one_completes_it(
     for key in {row["runs"] for row in cells(done, "losses") if row["row"].startswith("L_a") and row["data"]}:
         shutil.rmtree(request.out / "runs" / key)
     with pytest.raises(Interrupt):
-        reproduce(replace(request, on_run=interrupt))
+        reproduce(executed(request, on_run=interrupt))
     first = cells(request, "losses")
     assert {row["ours"] == "" for row in first if row["data"]} == {True, False}
     assert {row["why"] for row in first if row["data"] and not row["ours"]} == {"not run yet"}
@@ -133,7 +133,7 @@ def test_an_impossible_run_says_why_and_is_not_tried_again(tmp_path: Path, done:
     assert len(result.impossible) == 4
     assert all("impossible" in row["why"] for row in cells(request, "memory"))
     planned: list[int] = []
-    reproduce(replace(request, on_plan=lambda _, missing: planned.append(missing)))
+    reproduce(executed(request, on_plan=lambda _, missing: planned.append(missing)))
     assert planned == [0]
 
 
@@ -145,7 +145,7 @@ def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
     (data / "truth.jsonl").write_text("{}\n")
     planned: list[int] = []
     request = with_runs(replace(done, names=("gallery-t3",), data=(data,)), tmp_path / "out")
-    request = replace(request, on_plan=lambda _, missing: planned.append(missing))
+    request = executed(request, on_plan=lambda _, missing: planned.append(missing))
     for path in (request.out / "runs").glob("*/predictions.jsonl"):
         path.unlink()
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_notes_on_the_data_are_given_once(done: ReproduceRequest, tmp_path: Path
     notes: list[str] = []
     settings = {**done.settings, "data.split": str(tmp_path / "split.json")}
     request = replace(done, names=("viterbi",), out=tmp_path / "out", seeds=(0, 1), settings=settings)
-    reproduce(replace(request, on_note=notes.append))
+    reproduce(executed(request, on_note=notes.append))
     assert [note for note in notes if "zebra" in note] == notes
     assert len(notes) == 1
     assert notes[0].startswith("T=3: ")
@@ -190,6 +190,6 @@ def test_notes_on_the_data_are_given_once(done: ReproduceRequest, tmp_path: Path
 @pytest.mark.slow
 def test_a_cluster_makes_the_same_cells(done: ReproduceRequest, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    request = replace(done, names=("viterbi",), out=tmp_path / "out", engine="ray", jobs=1)
+    request = executed(replace(done, names=("viterbi",), out=tmp_path / "out"), engine="ray")
     assert not reproduce(request).failures
     assert cells(request, "viterbi") == cells(done, "viterbi")

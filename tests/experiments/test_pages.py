@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from experiments.finished import SAMPLES, with_runs
+from experiments.finished import SAMPLES, executed, with_runs
 from p3iv.data.folder import read_card
 from p3iv.experiments.identity import code_version, open_sources
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
@@ -38,7 +38,8 @@ def test_pages_name_data_runs_and_code(done: ReproduceRequest) -> None:
 def test_every_figure_names_the_runs_seeds_data_commit_and_machine_of_its_training(
     done: ReproduceRequest, tmp_path: Path
 ) -> None:
-    request = with_runs(replace(done, names=("viterbi", "diversity"), command="p3iv as typed"), tmp_path / "out")
+    request = with_runs(replace(done, names=("viterbi", "diversity")), tmp_path / "out")
+    request = executed(request, command="p3iv as typed")
     [key] = {row["runs"] for row in csv.DictReader((done.out / "tables" / "viterbi.csv").read_text().splitlines())}
     run = request.out / "runs" / key
     for file, name, value in ((TRAINED, "commit", "0123456789ab"), ("environment.json", "platform", "Abacus")):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import RunP3iv
-from experiments.finished import SAMPLES, TINY
+from experiments.finished import SAMPLES, TINY, executed
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.experiments.declarations import Table, declarations
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
@@ -25,12 +25,8 @@ def test_a_request_is_checked_first(done: ReproduceRequest, tmp_path: Path) -> N
         ({"seeds": (1, 1)}, "none twice"),
         ({"horizons": (3, 7)}, "--horizons 7, but no cell of losses, .* has it: there is T=3, T=4, T=5, T=6"),
         ({"names": ("losses",), "horizons": (4,)}, "--horizons 4, but no cell of losses has it: there is T=3"),
-        ({"engine": "spark"}, "--engine spark"),
-        ({"address": "auto"}, "pass --engine ray"),
-        ({"engine": "ray", "address": "auto", "jobs": 2}, "--jobs 2, but the cluster at auto"),
         ({"settings": {"planner": "ddn"}}, "--set planner"),
         ({"settings": {"preset": "tiny"}}, "--set preset would rename"),
-        ({"device": "abacus"}, "--device abacus"),
         ({"out": done.data[0] / "steps.csv"}, "is a file; name a folder"),
         ({"out": done.data[0]}, "is, contains or lies in the dataset folder"),
         ({"out": done.data[0] / "out"}, "is, contains or lies in the dataset folder"),
@@ -38,6 +34,14 @@ def test_a_request_is_checked_first(done: ReproduceRequest, tmp_path: Path) -> N
     ):
         with pytest.raises(ConfigError, match=message):
             replace(done, **change)
+    for options, message in (
+        ({"engine": "spark"}, "--engine spark"),
+        ({"address": "auto"}, "pass --engine ray"),
+        ({"engine": "ray", "address": "auto", "jobs": 2}, "--jobs 2, but the cluster at auto"),
+        ({"device": "abacus"}, "--device abacus"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            executed(done, **options)
     for folders, message in (
         ((), "No data is given. Pass --data DIR"),
         ((tmp_path,), r"lacks steps\.csv, features, language\.npz"),

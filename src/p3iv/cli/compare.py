@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import err, interruptible, out, print_json, print_note, print_table
+from p3iv.catalogue import METRICS
+from p3iv.cli.console import err, interruptible, out, print_json, print_table
 from p3iv.cli.options import (
     Address,
     AsJson,
@@ -23,21 +24,13 @@ from p3iv.cli.options import (
     resolve_split,
     split_at_commas,
 )
-from p3iv.cli.reproduce import (
-    Jobs,
-    show_failures,
-    show_plan,
-    show_run,
-    summary,
-    typed_command,
-)
+from p3iv.cli.reproduce import Jobs, execution, show_failures, summary
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
     from p3iv.experiments.engine import FillResult
     from p3iv.experiments.filled import Cell
 
-SHORT_HEADERS = ("planner", "SR", "mAcc", "mIoU", "KL", "NLL", "recall", "CPU s", "ms")
 SHORT_METRICS = ("mean_accuracy", "mean_iou", "kl", "nll", "mode_recall", "training_s", "milliseconds_per_plan")
 OWN_OPTIONS = {"planner": "--planners", "preset": "--preset", "seed": "--seeds", "data.horizon": "--horizons"}
 EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
@@ -90,15 +83,7 @@ def compare_command(
         preset=preset,
         settings=changes,
         samples=samples,
-        jobs=jobs,
-        engine=engine,
-        address=address,
-        device=device,
-        threads=threads,
-        command=typed_command(),
-        on_plan=show_plan,
-        on_run=show_run,
-        on_note=print_note,
+        execution=execution(jobs=jobs, engine=engine, address=address, device=device, threads=threads),
     )
     with interruptible(f"finished runs are in {target}, and the same command continues there"):
         result = compare(request)
@@ -121,7 +106,8 @@ def show_comparison(result: FillResult) -> None:
     rows = list(filled_rows(result))
     for group in dict.fromkeys(cells["success_rate"].row.group for cells in rows):
         lines = [_short_cells(cells) for cells in rows if cells["success_rate"].row.group == group]
-        print_table(SHORT_HEADERS, lines, title=group)
+        headers = ["planner", *(METRICS[name].label for name in ("success_rate", *SHORT_METRICS))]
+        print_table(headers, lines, title=group)
         out.print()
     if rows:
         out.print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,7 +16,7 @@ from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, parse_nu
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from p3iv.experiments.engine import FillResult, Progress
+    from p3iv.experiments.engine import Execution, FillResult, Progress
     from p3iv.experiments.filled import Block, FilledTable
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
@@ -89,14 +89,7 @@ def reproduce_command(
         horizons=parse_numbers("--horizons", horizons) if horizons else (),
         settings=parse_settings(settings or []),
         samples=samples,
-        jobs=jobs,
-        engine=engine,
-        address=address,
-        device=device,
-        command=typed_command(),
-        on_plan=show_plan,
-        on_run=show_run,
-        on_note=print_note,
+        execution=execution(jobs=jobs, engine=engine, address=address, device=device),
     )
     with interruptible(f"finished runs are in {target}, and the same command continues there"):
         result = reproduce(request)
@@ -109,9 +102,12 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
-def typed_command() -> str:
-    """The command as the user typed it, for the provenance of figures."""
-    return f"p3iv {shlex.join(sys.argv[1:])}"
+def execution(**options: Any) -> Execution:
+    """How to carry out the runs, with progress and notes on standard error."""
+    from p3iv.experiments.engine import Execution
+
+    command = f"p3iv {shlex.join(sys.argv[1:])}"
+    return Execution(command=command, on_plan=_show_plan, on_run=_show_run, on_note=print_note, **options)
 
 
 def _show_list(*, as_json: bool) -> None:
@@ -137,14 +133,12 @@ def _show_list(*, as_json: bool) -> None:
     )
 
 
-def show_plan(num_runs: int, num_missing: int) -> None:
-    """Print how many runs have to be made."""
+def _show_plan(num_runs: int, num_missing: int) -> None:
     if num_missing:
         err.print(f"{num_runs} runs are needed, {num_missing} of them have to be made", markup=False)
 
 
-def show_run(progress: Progress) -> None:
-    """Print a line about a finished run."""
+def _show_run(progress: Progress) -> None:
     done = "" if progress.outcome.status == "done" else f"{progress.outcome.status}: "
     tables = f"{progress.num_tables_done} of {progress.num_tables} tables and figures complete, "
     err.print(

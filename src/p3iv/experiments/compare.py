@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from p3iv.catalogue import METRICS, metrics_of
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import Column, Row, Table
-from p3iv.experiments.engine import FillRequest, FillResult, Progress, fill_tables
+from p3iv.experiments.engine import Execution, FillRequest, FillResult, fill_tables
 from p3iv.experiments.filled import Cell
 from p3iv.experiments.runs import SAMPLES, RunOptions
 from p3iv.files import write_text
@@ -43,15 +43,7 @@ class CompareRequest:
     preset: str | None = None  # None: each planner's own
     settings: Mapping[str, Any] = field(default_factory=dict)
     samples: int = SAMPLES
-    jobs: int = 1
-    engine: str = "local"
-    address: str | None = None
-    device: str = "auto"
-    threads: int = 1
-    command: str = ""  # for the provenance
-    on_plan: Callable[[int, int], None] = lambda *_: None
-    on_run: Callable[[Progress], None] = lambda _: None
-    on_note: Callable[[str], None] = lambda _: None
+    execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
         for name, values in (("planners", self.planners), ("horizons", self.horizons), ("seeds", self.seeds)):
@@ -96,15 +88,7 @@ class CompareRequest:
                 budget=f"{budget}, {changes}" if changes else budget,
             ),
             title=TITLE,
-            jobs=self.jobs,
-            engine=self.engine,
-            address=self.address,
-            device=self.device,
-            threads=self.threads,
-            command=self.command,
-            on_plan=self.on_plan,
-            on_run=self.on_run,
-            on_note=self.on_note,
+            execution=self.execution,
         )
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from p3iv import parallel
@@ -55,6 +55,26 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Execution:
+    """How runs are carried out, and what to call as they finish."""
+
+    jobs: int = 1  # runs at a time
+    engine: str = "local"
+    address: str | None = None
+    device: str = "cpu"
+    threads: int = 1  # per run
+    command: str = ""  # as the user typed it, for the provenance
+    on_plan: Callable[[int, int], None] = lambda *_: None  # number of runs, and how many of them are missing
+    on_run: Callable[[Progress], None] = lambda _: None
+    on_note: Callable[[str], None] = lambda _: None  # on data and training; each note once
+
+    def __post_init__(self) -> None:
+        parallel.check_engine(self.engine, self.address, self.jobs)
+        if self.engine == "local":
+            choose_device(self.device)
+
+
+@dataclass(frozen=True)
 class FillRequest:
     """Which tables and figures to fill, on which datasets, and where to write them."""
 
@@ -64,23 +84,12 @@ class FillRequest:
     options: RunOptions
     title: str  # of index.html
     horizons: tuple[int, ...] = ()  # empty: all
-    jobs: int = 1
-    engine: str = "local"
-    address: str | None = None
-    device: str = "cpu"
-    threads: int = 1  # per run
-    command: str = ""  # for the provenance
-    on_plan: Callable[[int, int], None] = lambda *_: None  # number of runs, and how many of them are missing
-    on_run: Callable[[Progress], None] = lambda _: None
-    on_note: Callable[[str], None] = lambda _: None  # on data and training; each note once
+    execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
         seeds = self.options.seeds
         if not seeds or len(set(seeds)) != len(seeds):
             raise ConfigError(f"--seeds {','.join(map(str, seeds))}, but name at least one, and none twice.")
-        parallel.check_engine(self.engine, self.address, self.jobs)
-        if self.engine == "local":
-            choose_device(self.device)
         _check_out(self.out, self.data)
 
 
@@ -143,12 +152,12 @@ class _Call:
 
     def run(self) -> None:
         """Do the missing jobs, seed by seed; the tables are written now and then."""
-        request, noted = self.request, set[str]()
+        request, execution, noted = self.request, self.request.execution, set[str]()
         jobs = sorted((job for key in self.runs if (job := self._job(key))), key=lambda job: job.config.seed)
-        request.on_plan(len(self.runs), len(jobs))
+        execution.on_plan(len(self.runs), len(jobs))
         left = {job.key for job in jobs}
         began = written = time.monotonic()
-        results = parallel.run(run_job, jobs, engine=request.engine, jobs=request.jobs, address=request.address)
+        results = parallel.run(run_job, jobs, engine=execution.engine, jobs=execution.jobs, address=execution.address)
         for number, (job, result) in enumerate(results, start=1):
             outcome = Outcome(job.key, "failed", result.reason) if isinstance(result, parallel.WorkerLost) else result
             left.discard(job.key)
@@ -156,9 +165,9 @@ class _Call:
             for note in (f"T={job.config.data.horizon}: {note}" for note in outcome.notes):
                 if note not in noted:
                     noted.add(note)
-                    request.on_note(note)
+                    execution.on_note(note)
             spent = time.monotonic() - began
-            request.on_run(
+            execution.on_run(
                 Progress(
                     run=self.runs[job.key],
                     outcome=outcome,
@@ -178,7 +187,7 @@ class _Call:
         request, runs = self.request, list(self.runs.values())
         counts = {source.fingerprint: self._count(source) for source in self.sources} if self._counts_windows else {}
         finished = FinishedRuns(self.out, self.outcomes, counts)
-        provenance = Provenance.of(request.command, self.sources, request.options)
+        provenance = Provenance.of(request.execution.command, self.sources, request.options)
         tables = [
             fill(entry, self.sources, self.plan, finished) for entry in request.entries if isinstance(entry, Table)
         ]
@@ -247,8 +256,8 @@ class _Call:
             aligned=(self.out / "data" / f"{key}-aligned").resolve() if run.texts == "aligned" else None,
             samplings=missing,
             needs_plans=needs_plans,
-            device=self.request.device,
-            threads=self.request.threads,
+            device=self.request.execution.device,
+            threads=self.request.execution.threads,
         )
 
     def _keep(self, outcome: Outcome) -> None:

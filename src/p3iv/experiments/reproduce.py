@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import PAPER_DATASETS, Figure, Table, declarations, sample_numbers, select
-from p3iv.experiments.engine import FillRequest, FillResult, Progress, fill_tables
+from p3iv.experiments.engine import Execution, FillRequest, FillResult, fill_tables
 from p3iv.experiments.runs import BUDGETS, SAMPLES, Budget, RunOptions, budget_named, refuse_table_settings
 
 TITLE = "P3IV (CVPR 2022), regenerated"
@@ -27,14 +27,7 @@ class ReproduceRequest:
     horizons: tuple[int, ...] = ()  # empty: all
     settings: Mapping[str, Any] = field(default_factory=dict)
     samples: int = SAMPLES  # K of the tables that do not vary it
-    jobs: int = 1
-    engine: str = "local"
-    address: str | None = None
-    device: str = "cpu"
-    command: str = ""  # for the provenance
-    on_plan: Callable[[int, int], None] = lambda *_: None
-    on_run: Callable[[Progress], None] = lambda _: None
-    on_note: Callable[[str], None] = lambda _: None
+    execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -66,14 +59,7 @@ class ReproduceRequest:
             options=options,
             title=TITLE,
             horizons=self.horizons,
-            jobs=self.jobs,
-            engine=self.engine,
-            address=self.address,
-            device=self.device,
-            command=self.command,
-            on_plan=self.on_plan,
-            on_run=self.on_run,
-            on_note=self.on_note,
+            execution=self.execution,
         )
 
 
