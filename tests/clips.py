@@ -1,4 +1,4 @@
-"""Small videos for the tests: every frame carries its number as a row of black and white squares."""
+"""Small videos: every frame shows its number as a row of black and white squares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUM_BITS, SQUARE = 8, 16  # squares of a macroblock survive compression
 
 
 def numbered(number: int, *, width: int = NUM_BITS * SQUARE, height: int = 32) -> NDArray[np.uint8]:
-    """A picture that says its number from left to right, the first bit first, over its upper half."""
+    """A picture whose upper half shows a number in binary, the lowest bit at the left."""
     picture = np.full((height, width, 3), 128, np.uint8)
     for bit in range(NUM_BITS):
         picture[: height // 2, bit * SQUARE : (bit + 1) * SQUARE] = 255 * (number >> bit & 1)
@@ -24,7 +24,7 @@ def numbered(number: int, *, width: int = NUM_BITS * SQUARE, height: int = 32) -
 
 
 def number_of(pixels: NDArray[np.uint8]) -> int:
-    """The number that a picture says."""
+    """The number that a picture shows."""
     row = pixels[pixels.shape[0] // 4, SQUARE // 2 :: SQUARE, 0][:NUM_BITS]
     return sum(int(value > 128) << bit for bit, value in enumerate(row))
 
@@ -40,7 +40,7 @@ def write_clip(
     rotation: float = 0.0,
     container_options: Mapping[str, str] | None = None,
 ) -> None:
-    """A video of numbered frames that appear at the given milliseconds, whatever their rate."""
+    """Write a video of numbered frames that appear at the given milliseconds."""
     with av.open(path, "w", options=dict(container_options or {})) as container:
         stream = cast(VideoStream, container.add_stream(codec, rate=25, options=dict(options or {})))
         stream.width, stream.height = size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 
 from commands import RunP3iv
-from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import DatasetError, PlanError
@@ -20,15 +20,12 @@ from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.planner import MomentReader, Planner
 from p3iv.plans.distribution import PlanDistribution
 from p3iv.plans.draws import SampleSettings
-from p3iv.training.loop import TrainRequest, train
 
 
 @pytest.fixture(scope="module")
-def run(tabletop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    config = override(preset_config("tiny"), {"optim.epochs": 8, "data.split": "release"})
-    train(TrainRequest(open_dataset(tabletop), folder, config))
-    return folder
+def run(p3iv_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy that may be evaluated again."""
+    return Path(shutil.copytree(p3iv_run, tmp_path_factory.mktemp("runs") / "run"))
 
 
 def test_api_command_and_evaluation_draw_the_same_plans(

@@ -6,7 +6,6 @@ A limit may rise when the product grows; say why in the commit.
 from __future__ import annotations
 
 import ast
-import json
 import re
 import subprocess
 import sys
@@ -17,12 +16,11 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
-MAX_LEVELS = 23
-MAX_MODULES = 144
+MAX_LEVELS = 22
+MAX_MODULES = 140
 MAX_LAYERS = 14
 MAX_LINES = 400
 MIN_MEDIAN_LINES = 120
-MAX_MODULES_OF_PLANNER = 50
 
 
 def name_of(path: Path) -> str:
@@ -75,18 +73,9 @@ def test_the_contract_has_every_module_in_one_of_few_layers() -> None:
     assert len(contract["layers"]) <= MAX_LAYERS
 
 
-def test_importing_p3iv_is_light_and_a_planner_loads_no_training() -> None:
-    code = (
-        "import json, sys, p3iv; print(json.dumps(list(sys.modules)));"
-        "from p3iv import Planner; print(json.dumps(list(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    light, full = (set(json.loads(line)) for line in done.stdout.splitlines())
-    assert not light & {"torch", "numpy", "av", "PIL", "transformers"}
-    ours = {name for name in full if name.split(".")[0] == "p3iv"}
-    assert len(ours) <= MAX_MODULES_OF_PLANNER
-    too_much = re.compile(r"p3iv\.(training|experiments|report|cli|planners\.baselines)\b")
-    assert [name for name in ours if too_much.match(name)] == []
+def test_importing_p3iv_is_light() -> None:
+    code = "import p3iv, sys; assert not {'torch', 'numpy', 'pydantic', 'typer', 'av'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_no_test_uses_a_private_name() -> None:

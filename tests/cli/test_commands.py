@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from commands import RunP3iv
 from p3iv import __version__
@@ -105,9 +107,24 @@ def test_an_interrupted_command_says_so(p3iv: RunP3iv, monkeypatch: pytest.Monke
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
-def test_the_package_runs_as_a_module(p3iv_process: RunP3iv) -> None:
-    done = p3iv_process("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"p3iv {__version__}\n", "")
+@pytest.mark.parametrize("arguments", [["--version"], ["data", "stats", "nowhere"]])
+def test_a_process_prints_what_the_same_command_prints_in_the_process_of_the_tests(
+    p3iv: RunP3iv, p3iv_process: RunP3iv, arguments: list[str]
+) -> None:
+    outside, inside = p3iv_process(*arguments), p3iv(*arguments)
+    for part in ("returncode", "stdout", "stderr"):
+        assert getattr(outside, part) == getattr(inside, part)
+
+
+def state_of_this_process() -> list[object]:
+    threads, numbers = torch.get_num_threads(), torch.get_rng_state().tolist()
+    return [Path.cwd(), dict(os.environ), list(sys.argv), sys.stdout, sys.excepthook, threads, numbers]
+
+
+def test_a_command_leaves_the_process_of_the_tests_as_it_was(p3iv: RunP3iv, p3iv_run: Path) -> None:
+    before = state_of_this_process()
+    assert p3iv("plan", p3iv_run, "--start", "x.npy", "--goal", "y.npy", "--threads", "2").returncode == 1
+    assert state_of_this_process() == before
 
 
 def test_leftovers_of_a_killed_run_are_named_and_kept(p3iv: RunP3iv, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +29,9 @@ from planners.plus.conftest import batch, quick
 
 
 @pytest.fixture(scope="module")
-def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    train(TrainRequest(dataset, folder, quick(optim__epochs=6)))
-    return folder
+def run(plus_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy that may be evaluated again."""
+    return Path(shutil.copytree(plus_run, tmp_path_factory.mktemp("runs") / "run"))
 
 
 @pytest.fixture(scope="module")
