@@ -61,7 +61,7 @@ def test_score_reads_the_predictions_back_to_the_same_numbers(run: Path, found: 
     assert (again["num_windows"], again["num_videos"]) == (found["num_windows"], found["num_videos"])
 
 
-def test_every_leaf_is_a_value_inside_its_interval(found: dict[str, Any]) -> None:
+def test_every_score_is_inside_its_interval(found: dict[str, Any]) -> None:
     def leaves(node: Any) -> Any:
         if isinstance(node, dict) and set(node) == {"value", "low", "high"}:
             yield node
@@ -78,7 +78,7 @@ def test_every_leaf_is_a_value_inside_its_interval(found: dict[str, Any]) -> Non
     assert {"kl", "nll", "mode_precision", "mode_recall", "cosine_distance"} <= set(found["distribution"])
 
 
-def test_decoders_score_as_their_plans_do(run: Path, found: dict[str, Any], tabletop: Path) -> None:
+def test_the_scores_of_decoders_are_those_of_their_plans(run: Path, found: dict[str, Any], tabletop: Path) -> None:
     trained = load_planner(run / BEST)
     windows = load_planning_data(open_dataset(tabletop), trained.header.config.data).test
     tally = Tally(windows.action_ids, len(trained.header.names))
@@ -94,7 +94,7 @@ def test_decoders_score_as_their_plans_do(run: Path, found: dict[str, Any], tabl
         assert values(found["modes"][mode]) == pytest.approx(means)
 
 
-def test_the_truth_is_the_worlds_own(found: dict[str, Any], tabletop: Path) -> None:
+def test_the_ceiling_is_the_most_probable_plan_of_the_known_truth(found: dict[str, Any], tabletop: Path) -> None:
     dataset = open_dataset(tabletop)
     data = load_planning_data(dataset, override(preset_config("tiny"), {"data.split": "release"}).data)
     best = {(t.video, t.first_step, t.horizon): max(t.plans, key=lambda p: p[1])[0] for t in dataset.read_truth()}
@@ -135,7 +135,7 @@ def test_a_dataset_that_moved_is_asked_for(run_copy: Path, tabletop: Path, tmp_p
     assert not any("not what the planner was trained on" in note for note in again.notes)
 
 
-def test_other_data_is_noted(run_copy: Path, tmp_path: Path) -> None:
+def test_evaluating_on_other_data_gives_a_note(run_copy: Path, tmp_path: Path) -> None:
     make_tabletop(tmp_path / "other", num_videos=40, seed=5, render=False)
     notes: list[str] = []
     settings = SampleSettings(5)
@@ -152,7 +152,7 @@ def test_data_with_another_vocabulary_is_refused(run: Path, tabletop: Path, tmp_
         evaluate(EvaluationRequest(run, data=other, settings=SETTINGS))
 
 
-def test_mistakes_get_a_sentence(tmp_path: Path, run: Path, p3iv: RunP3iv) -> None:
+def test_a_users_mistakes_get_one_sentence(tmp_path: Path, run: Path, p3iv: RunP3iv) -> None:
     with pytest.raises(CheckpointError, match="Train first"):
         evaluate(EvaluationRequest(tmp_path / "none"))
     with pytest.raises(ConfigError, match="must be one of argmax, categorical, chain"):
@@ -171,7 +171,7 @@ def test_the_command_prints_tables_or_json(run_copy: Path, p3iv: RunP3iv) -> Non
     assert content["samples"] == {"number": 20, "mode": "argmax", "seed": 0, "input_noise": 1.0, "dropout": 0.0}
 
 
-def test_divergences_from_the_truth_equal_a_literal_loop(run: Path, found: dict[str, Any], tabletop: Path) -> None:
+def test_divergences_from_the_truth_equal_a_plain_loop(run: Path, found: dict[str, Any], tabletop: Path) -> None:
     """Exact draws from the chain of averaged marginals and `row` transitions, and both KLs, window by window."""
     trained, dataset = load_planner(run / BEST), open_dataset(tabletop)
     windows = load_planning_data(dataset, trained.header.config.data).test
@@ -196,9 +196,7 @@ def test_divergences_from_the_truth_equal_a_literal_loop(run: Path, found: dict[
     assert found["truth"]["distribution"]["kl"] == found["truth"]["modes"]["argmax"]["kl"]
 
 
-def test_baselines_are_what_they_are_called_and_differences_are_ours_minus_theirs(
-    found: dict[str, Any], tabletop: Path
-) -> None:
+def test_differences_are_the_recommended_plan_minus_each_baseline(found: dict[str, Any], tabletop: Path) -> None:
     data = load_planning_data(open_dataset(tabletop), override(preset_config("tiny"), {"data.split": "release"}).data)
     retrieved = score_plans(nearest_plans(data.train, data.test), data.test.action_ids)
     for metric in ("success_rate", "mean_accuracy", "mean_iou"):
@@ -221,7 +219,7 @@ def test_retrieval_of_training_windows_leaves_out_their_own_video(tabletop: Path
     assert torch.equal(nearest_plans(data.train, data.train, skip_own_video=True), torch.stack(expected))
 
 
-def test_alternatives_to_latents_never_take_the_planners_place(found: dict[str, Any], run_copy: Path) -> None:
+def test_alternatives_to_latents_have_files_of_their_own(found: dict[str, Any], run_copy: Path) -> None:
     evaluate(EvaluationRequest(run_copy, settings=SampleSettings(10, dropout=0.5)))
     assert json.loads((run_copy / "evaluation.json").read_text()) == found
     other = json.loads((run_copy / "evaluation_dropout0.5.json").read_text())

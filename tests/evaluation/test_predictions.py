@@ -48,7 +48,7 @@ def same(ours: Predictions, theirs: Predictions) -> bool:
     st.integers(1, 4),
     st.integers(0, 10),
 )
-def test_what_was_written_is_read_back(
+def test_written_predictions_are_read_back(
     tmp_path: Path, windows: list[str], extras: set[str], horizon: int, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -72,7 +72,7 @@ def test_what_was_written_is_read_back(
         "\n" + json.dumps(GOOD) + "\n\n",
     ],
 )
-def test_spellings_of_one_line(tmp_path: Path, content: str) -> None:
+def test_one_line_can_be_written_in_several_ways(tmp_path: Path, content: str) -> None:
     (tmp_path / "p").write_bytes(content.encode())
     write_lines(tmp_path / "plain", GOOD)
     assert same(read_predictions(tmp_path / "p", FOUR), read_predictions(tmp_path / "plain", FOUR))
@@ -168,7 +168,7 @@ def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path, changes: dict[s
         (b"window,prediction,reference\na,0 1,0 1\n", "p:2: `plan` is missing: it was called `prediction`"),
     ],
 )
-def test_a_file_that_is_something_else_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_in_another_format_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "p").write_bytes(content)
     with pytest.raises(PlanError) as caught:
         read_predictions(tmp_path / "p", FOUR)

@@ -1,4 +1,4 @@
-"""One set of predictions under every definition: the parts are where they belong, and a file says the same."""
+"""Scores of one set of predictions under every definition, from tensors and from a file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_file_of_the_predictions_scores_the_same_to_the_last_bit(predictions: 
     assert score(read, NUM_ACTIONS).to_dict() == score(predictions, NUM_ACTIONS).to_dict()
 
 
-def test_the_parts_called_one_by_one_say_the_same(predictions: Predictions) -> None:
+def test_scores_equal_those_of_their_parts(predictions: Predictions) -> None:
     scores = score(predictions, NUM_ACTIONS, batch_size=8, num_resamples=200)
     resamples = draw_resamples(predictions.videos or (), 200)
     plans, references, samples = predictions.plans, predictions.references, predictions.samples
@@ -86,7 +86,7 @@ def test_the_parts_called_one_by_one_say_the_same(predictions: Predictions) -> N
     assert bootstrap_means(vars(values), resamples) == scores.distribution
 
 
-def test_windows_of_unknown_videos_stand_alone_and_it_says_so(predictions: Predictions) -> None:
+def test_windows_of_unknown_videos_are_resampled_one_by_one_with_a_note(predictions: Predictions) -> None:
     unknown = score(replace(predictions, videos=None), NUM_ACTIONS, num_resamples=100)
     alone = score(replace(predictions, videos=predictions.windows), NUM_ACTIONS, num_resamples=100)
     assert unknown.plans == alone.plans
@@ -100,7 +100,7 @@ def test_without_samples_there_is_no_distribution(predictions: Predictions) -> N
     assert list(scores.released) == ["macro_precision", "bitwise_iou", "batch_iou"]
 
 
-def test_json_has_null_where_a_figure_is_not_defined(predictions: Predictions) -> None:
+def test_json_has_null_where_a_score_is_not_defined(predictions: Predictions) -> None:
     one_video = replace(
         predictions,
         videos=("v",) * 80,

@@ -1,4 +1,4 @@
-"""Intervals equal a plain loop over the same draws, and hold the truth about as often as they say."""
+"""Intervals equal a plain loop over the same draws, and contain the true value about as often as they should."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def literal_values(right: dict[Plan, float], samples: list[Plan], num_actions: i
 
 
 @given(cases())
-def test_every_value_equals_its_definition_written_out(case: Case) -> None:
+def test_every_value_equals_its_definition(case: Case) -> None:
     values = distribution_values(case.counts, references_of(case.action_ids), case.num_actions)
     for number, samples in enumerate(case.samples):
         right = right_plans(case.references, number)
@@ -56,7 +56,7 @@ def test_every_value_equals_its_definition_written_out(case: Case) -> None:
 
 @settings(max_examples=40)
 @given(cases())
-def test_known_references_say_the_same_as_those_of_the_windows(case: Case) -> None:
+def test_known_references_give_the_same_values_as_those_of_the_windows(case: Case) -> None:
     shared = references_of(case.action_ids)
     known = known_references([list(right_plans(case.references, n).items()) for n in range(len(case.references))])
     ours, theirs = (distribution_values(case.counts, table, case.num_actions) for table in (shared, known))
@@ -90,7 +90,7 @@ def test_pairs_are_every_window_with_every_one_of_its_plans() -> None:
 
 
 @pytest.mark.parametrize(("num_actions", "horizon"), [(778, 9), (9_000, 40), (2, 200)])
-def test_plans_that_no_number_can_hold_are_still_told_apart(num_actions: int, horizon: int) -> None:
+def test_plans_too_long_for_one_integer_key_are_still_distinguished(num_actions: int, horizon: int) -> None:
     """Every window draws its own plan, another window's, and twice one that is wrong at a single position."""
     generator = torch.Generator().manual_seed(0)
     references = torch.randint(0, num_actions, (30, horizon), generator=generator)
@@ -123,18 +123,18 @@ def test_a_window_with_one_sample_has_no_pair() -> None:
         [[((0, 1), 0.5), ((1,), 0.5)]],
     ],
 )
-def test_references_that_are_no_distribution_are_refused(windows: list[list[tuple[Plan, float]]]) -> None:
+def test_references_that_are_not_a_distribution_are_refused(windows: list[list[tuple[Plan, float]]]) -> None:
     with pytest.raises(PlanError):
         known_references(windows)
 
 
-def test_a_plan_of_probability_zero_is_no_reference() -> None:
+def test_a_plan_of_probability_zero_is_not_a_reference() -> None:
     assert len(known_references([[((0, 1), 1.0), ((1, 1), 0.0)]]).plans) == 1
 
 
 @settings(max_examples=40)
 @given(cases(), st.integers(0, 1000))
-def test_other_numbers_for_the_same_actions_change_nothing(case: Case, seed: int) -> None:
+def test_renumbering_the_actions_changes_nothing(case: Case, seed: int) -> None:
     renumber = torch.randperm(case.num_actions, generator=torch.Generator().manual_seed(seed))
     samples = torch.tensor(case.samples)
 

@@ -35,16 +35,14 @@ def test_scores_equal_their_definitions_written_with_sets(plans: list[tuple[list
 
 @settings(max_examples=40)
 @given(pairs, st.permutations(range(NUM_ACTIONS)))
-def test_other_numbers_for_the_same_actions_change_nothing(
-    plans: list[tuple[list[int], list[int]]], number: list[int]
-) -> None:
+def test_renumbering_the_actions_changes_nothing(plans: list[tuple[list[int], list[int]]], number: list[int]) -> None:
     predictions, references = torch.tensor([p for p, _ in plans]), torch.tensor([r for _, r in plans])
     renumber = torch.tensor(number)
     for metric in (successes, accuracies, ious):
         assert torch.equal(metric(renumber[predictions], renumber[references]), metric(predictions, references))
 
 
-def test_other_numbers_for_the_same_actions_change_the_bitwise_iou() -> None:
+def test_renumbering_the_actions_changes_the_bitwise_iou() -> None:
     prediction, reference = torch.tensor([[0, 1, 2]]), torch.tensor([[4, 1, 3]])
     renumber = torch.arange(NUM_ACTIONS).flip(0)
     before, after = bitwise_ious(prediction, reference), bitwise_ious(renumber[prediction], renumber[reference])
@@ -52,7 +50,7 @@ def test_other_numbers_for_the_same_actions_change_the_bitwise_iou() -> None:
 
 
 @pytest.mark.parametrize("module", [plans, released, distributions])
-def test_the_cases_computed_by_hand_in_the_docstrings(module: ModuleType) -> None:
+def test_the_examples_in_the_docstrings(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0

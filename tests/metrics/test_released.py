@@ -1,4 +1,4 @@
-"""The metrics of released code equal what that code does, written out step by step."""
+"""The metrics of released code equal that code, written out step by step."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_marginal_divergences_equal_the_released_code_written_out(case: Case) ->
         assert found.nll[number].item() == pytest.approx(nll, abs=1e-9)
 
 
-def test_windows_worked_through_in_parts_score_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_processed_in_parts_score_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     references = references_of(torch.randint(0, 3, (20, 3), generator=generator))
     counts = count_plans(torch.randint(0, 3, (20, 4, 3), generator=generator))

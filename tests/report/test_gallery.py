@@ -23,7 +23,9 @@ def candidates(found: list[tuple[float, bool, int, int]]) -> list[Candidate]:
 
 
 @given(st.lists(facts, max_size=60).map(candidates), st.integers(0, 12))
-def test_as_many_cases_as_asked_for_and_of_both_kinds_where_both_exist(found: list[Candidate], number: int) -> None:
+def test_the_requested_number_of_cases_is_chosen_with_both_kinds_if_possible(
+    found: list[Candidate], number: int
+) -> None:
     chosen = choose_cases(found, number)
     assert len(set(chosen)) == len(chosen) == min(number, len(found))
     if number >= 2:
@@ -33,13 +35,13 @@ def test_as_many_cases_as_asked_for_and_of_both_kinds_where_both_exist(found: li
 
 
 @given(st.lists(facts, min_size=1, max_size=60).map(candidates), st.integers(1, 12))
-def test_right_ones_first_each_kind_from_sure_to_unsure(found: list[Candidate], number: int) -> None:
+def test_right_plans_come_first_and_each_kind_is_sorted_by_confidence(found: list[Candidate], number: int) -> None:
     chosen = choose_cases(found, number)
     assert chosen == sorted(chosen, key=lambda case: (not case.is_right, -case.probability, case.offset))
     assert chosen == choose_cases(list(reversed(found)), number)
 
 
-def test_the_surest_and_the_least_sure_are_near_the_ends() -> None:
+def test_the_most_and_the_least_confident_plans_are_near_the_ends() -> None:
     found = candidates([(number / 1000, False, number % 4, number % 6) for number in range(1000)])
     probabilities = [case.probability for case in choose_cases(found, 4)]
     assert probabilities[0] > 0.85
@@ -70,7 +72,7 @@ def test_pictures_are_turned_as_they_were_filmed(tmp_path: Path) -> None:
     assert Image.open(io.BytesIO(picture)).size == (32, 128)
 
 
-def test_a_broken_video_costs_its_picture_only(dataset: Path) -> None:
+def test_a_broken_video_loses_only_its_own_picture(dataset: Path) -> None:
     frames = FrameSource(dataset)
     assert frames.data_uri("broken", 1.0) is None
     assert frames.data_uri("clip", 1.0) is not None
@@ -79,7 +81,7 @@ def test_a_broken_video_costs_its_picture_only(dataset: Path) -> None:
 
 
 @pytest.mark.parametrize("video", ["../../secret", "../secret", "/etc/hostname", ""])
-def test_no_id_leads_out_of_the_folder(dataset: Path, video: str) -> None:
+def test_an_id_cannot_lead_out_of_the_folder(dataset: Path, video: str) -> None:
     frames = FrameSource(dataset)
     assert frames.data_uri(video, 1.0) is None
     assert frames.num_broken == 0

@@ -39,7 +39,7 @@ def windows(draw: st.DrawFn) -> NamedLine:
 
 
 @given(windows())
-def test_what_flows_out_of_every_layer_is_what_was_not_pruned(window: NamedLine) -> None:
+def test_the_edges_between_two_layers_have_all_samples_that_were_not_pruned(window: NamedLine) -> None:
     graph = merge_plans(window)
     for layer in range(graph.horizon + 1):
         flow = sum(edge.count for edge in graph.edges if edge.source.layer == layer)
@@ -85,7 +85,7 @@ def test_a_window_without_samples_shows_its_two_plans() -> None:
 
 @STYLES
 @given(windows())
-def test_ribbons_are_as_wide_as_they_are_frequent(style: Style, window: NamedLine) -> None:
+def test_the_width_of_an_edge_is_its_share_of_the_samples(style: Style, window: NamedLine) -> None:
     graph = merge_plans(window)
     drawn = re.findall(r'stroke-width="([\d.]+)" class="ribbon"><title>[^<]*: (\d+) samples', draw_graph(graph, style))
     assert sorted(int(count) for _, count in drawn) == sorted(edge.count for edge in graph.edges if edge.count)
@@ -120,7 +120,7 @@ def _box(layout: Layout, graph: PlanGraph, number: int) -> tuple[float, float, f
     return begin - 3.5, end + 3.5, middle - half - 3.5, middle + half + 3.5
 
 
-def test_long_names_are_cut_on_the_page_and_whole_in_the_tooltip() -> None:
+def test_long_names_are_cut_on_the_page_and_complete_in_the_tooltip() -> None:
     name = " ".join(["grate"] * 25)
     picture = draw_graph(merge_plans(window_of((name,), (name,), {(name,): 3})), HORIZONTAL)
     assert "…</text>" in picture
@@ -128,7 +128,7 @@ def test_long_names_are_cut_on_the_page_and_whole_in_the_tooltip() -> None:
 
 
 @given(st.text(), st.floats(12, 300), st.integers(1, 4), st.booleans())
-def test_lines_fit_and_lose_nothing_without_an_ellipsis(text: str, width: float, max_lines: int, bold: bool) -> None:
+def test_wrapped_lines_fit_and_an_ellipsis_marks_a_cut(text: str, width: float, max_lines: int, bold: bool) -> None:
     lines = wrap_text(text, width, 10, max_lines=max_lines, bold=bold)
     assert 1 <= len(lines) <= max_lines
     assert all(text_width(line, 10, bold=bold) <= width or len(line) == 1 for line in lines)

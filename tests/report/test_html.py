@@ -18,7 +18,7 @@ def test_text_is_escaped_and_markup_is_not() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_whatever_a_text_holds_it_can_be_written_and_opens_no_tag(text: str) -> None:
+def test_any_text_can_be_written_and_opens_no_tag(text: str) -> None:
     written = join(text)
     assert not {"<", ">", '"', "'"} & set(written)
     assert isinstance(written, Markup)

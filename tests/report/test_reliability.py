@@ -11,7 +11,7 @@ verdicts = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_s
 
 
 @given(verdicts)
-def test_bins_are_a_literal_count(plans: list[tuple[float, bool]]) -> None:
+def test_bins_equal_a_plain_count(plans: list[tuple[float, bool]]) -> None:
     counts = ReliabilityCounts()
     for probability, is_right in plans:
         counts.add(probability, is_right=is_right)

@@ -57,7 +57,7 @@ def report_of(run: Path) -> tuple[str, Checker]:
 
 
 @pytest.mark.parametrize(("horizon", "num_actions", "num_tasks"), [(1, 3, 1), (3, 12, 5), (6, 778, 180), (10, 40, 30)])
-def test_pages_of_any_shape_are_sound(tmp_path: Path, horizon: int, num_actions: int, num_tasks: int) -> None:
+def test_pages_of_any_size_are_valid(tmp_path: Path, horizon: int, num_actions: int, num_tasks: int) -> None:
     run = make_run(tmp_path / "run", horizon=horizon, num_actions=num_actions, num_tasks=num_tasks)
     page, checker = report_of(run)
     names = [name for name, _ in checker.tags]
@@ -72,7 +72,7 @@ def test_pages_of_any_shape_are_sound(tmp_path: Path, horizon: int, num_actions:
         assert "inf" not in number
 
 
-def test_the_page_reaches_for_nothing_outside(tmp_path: Path) -> None:
+def test_the_page_loads_nothing_from_outside(tmp_path: Path) -> None:
     page, checker = report_of(make_run(tmp_path / "run"))
     assert "http:" not in page
     assert "https:" not in page
@@ -144,7 +144,7 @@ def test_right_and_wrong_windows_both_appear(tmp_path: Path) -> None:
     assert checker.text.count("✗ 2 of 3 steps right") == 4
 
 
-def test_pictures_come_with_words_and_a_broken_video_costs_only_its_own(tmp_path: Path) -> None:
+def test_pictures_have_descriptions_and_a_broken_video_loses_only_its_own(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "videos").mkdir(parents=True)
     for number in range(7):
@@ -195,7 +195,7 @@ def test_published_numbers_are_beside_the_metric_that_they_are(tmp_path: Path) -
     assert "protocol 2: one window per video" in report_of(second_protocol)[1].text
 
 
-def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:
+def test_sections_without_data_are_left_out(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     for name in ("environment.json", "metrics.csv", "predictions.jsonl"):
         (run / name).unlink()
@@ -226,7 +226,7 @@ def test_files_of_different_evaluations_are_noticed(tmp_path: Path) -> None:
     assert note.startswith("predictions.jsonl has 20 windows and evaluation.json 21")
 
 
-def test_notes_lose_the_folders_of_the_machine(tmp_path: Path) -> None:
+def test_notes_do_not_show_folders_of_the_machine(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     change(run, notes=["/home/ann/data/mine is not what the planner was trained on: 70/30"])
     _, checker = report_of(run)
@@ -278,7 +278,7 @@ def test_a_broken_line_is_named(tmp_path: Path, changes: dict[str, object], mess
     assert message in str(caught.value)
 
 
-def test_a_run_that_was_not_evaluated_says_what_to_type(tmp_path: Path) -> None:
+def test_for_a_run_without_an_evaluation_the_message_says_what_to_type(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "evaluation.json").unlink()
     with pytest.raises(ReportError, match="Type: p3iv evaluate"):
@@ -311,7 +311,7 @@ def test_a_trained_and_evaluated_run_has_a_report(p3iv_run: Path, tmp_path: Path
 
 
 def test_the_kept_epoch_is_that_of_the_checkpoint(plus_run: Path, tmp_path: Path) -> None:
-    """P3IV+ keeps by another rule than the best success rate, so metrics.csv alone does not tell."""
+    """P3IV+ does not keep the epoch of the best success rate, so metrics.csv alone does not say which one it is."""
     run = Path(shutil.copytree(plus_run, tmp_path / "run"))
     with (run / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
