@@ -95,7 +95,18 @@ def make_run(
     config = override(preset_config("tiny"), {"data.horizon": horizon, **(settings or {})})
     (folder / "config.yaml").write_text(config.to_yaml())
     where = str(dataset or folder / "gone")
-    environment = {"p3iv": "0.1.0", "python": "3.11", "packages": {"torch": "2.9"}, "data": data, "dataset": where}
+    environment = {
+        "p3iv": "0.1.0",
+        "python": "3.11",
+        "platform": "Linux",
+        "processors": 2,
+        "device": "cpu",
+        "threads": 1,
+        "packages": {"torch": "2.9"},
+        "extras": {},
+        "data": data,
+        "dataset": where,
+    }
     (folder / "environment.json").write_text(json.dumps(environment))
     rows = ["epoch,action,language,val_success_rate,val_mean_accuracy,val_mean_iou,learning_rate,cpu_s"]
     rows += [f"{epoch},{9 / epoch},{8 / epoch},0.{epoch},0.{epoch},0.{epoch},0.001,{epoch}" for epoch in range(1, 4)]

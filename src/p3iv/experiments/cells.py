@@ -20,6 +20,7 @@ from p3iv.environment import machine_of
 from p3iv.experiments.declarations import CellSpec
 from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, Run, Sampling
 from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_differences, bootstrap_means, draw_resamples
+from p3iv.training.run_folder import ENVIRONMENT_FILE, read_environment
 
 NAN = float("nan")
 SCORED = ("plans", "samples", "chain")  # groups of metrics that have a value of every window
@@ -120,9 +121,8 @@ class FinishedRuns:
     def facts(self, run: Run) -> dict[str, Any]:
         """The content of `trained.json`, and the machine that the run was trained on."""
         facts: dict[str, Any] = json.loads((run.folder(self.out) / TRAINED).read_text(encoding="utf-8"))
-        environment = run.folder(self.out) / "environment.json"
-        if environment.exists():
-            facts["machine"] = machine_of(json.loads(environment.read_text(encoding="utf-8")))
+        if (run.folder(self.out) / ENVIRONMENT_FILE).exists():
+            facts["machine"] = machine_of(read_environment(run.folder(self.out)).model_dump())
         return facts
 
     def scores(self, run: Run, sampling: Sampling) -> Mapping[str, np.ndarray]:

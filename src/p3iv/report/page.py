@@ -130,9 +130,11 @@ def _cpu_time(run: RunRecord) -> str:
 
 def _software(run: RunRecord) -> str:
     environment = run.environment
+    if environment is None:
+        return ""
     versions = {"p3iv": environment.p3iv, "Python": environment.python, "torch": environment.packages.get("torch")}
     parts = [f"{name} {version}" for name, version in versions.items() if version]
-    return ", ".join([*parts, *([f"on {environment.device}"] if environment.device else [])])
+    return ", ".join([*parts, f"on {environment.device}"])
 
 
 def _opening(content: Content) -> Markup:

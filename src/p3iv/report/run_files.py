@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from pydantic import BaseModel, ConfigDict
 
 from p3iv.config import Config, config_from
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation
 from p3iv.planners.checkpoint import BEST, read_checkpoint
-from p3iv.validation import read_model
+from p3iv.training.run_folder import ENVIRONMENT_FILE, RunEnvironment, read_environment, read_metrics
 
 _TRAIN_AGAIN = "Train the run again, or copy the file from a backup."
 
@@ -23,25 +21,13 @@ class ReportError(P3ivError):
     """A run folder of which no report can be made."""
 
 
-class RunEnvironment(BaseModel):
-    """The entries of environment.json that a report shows or follows."""
-
-    model_config = ConfigDict(frozen=True)
-
-    p3iv: str = ""
-    python: str = ""
-    device: str = ""
-    packages: dict[str, str | None] = {}
-    dataset: Path | None = None  # the folder that the run was trained on
-
-
 @dataclass(frozen=True)
 class RunRecord:
     """The content of a run folder."""
 
     folder: Path
     config: Config
-    environment: RunEnvironment
+    environment: RunEnvironment | None  # None without environment.json
     metrics: Mapping[str, tuple[float, ...]]  # column -> one value per epoch, nan where there is none
     evaluation: Evaluation
     kept_epoch: int | None  # of the checkpoint in the folder; None without one
@@ -65,8 +51,8 @@ def read_run(run: Path) -> RunRecord:
     return RunRecord(
         folder=run,
         config=_read_config(run / "config.yaml"),
-        environment=_read_environment(run / "environment.json"),
-        metrics=_read_metrics(run / "metrics.csv"),
+        environment=read_environment(run) if (run / ENVIRONMENT_FILE).is_file() else None,
+        metrics=_read_columns(run / "metrics.csv"),
         evaluation=read_evaluation(run / EVALUATION_FILE),
         kept_epoch=read_checkpoint(run / BEST)[1].progress.best_epoch if (run / BEST).exists() else None,
     )
@@ -80,19 +66,9 @@ def _read_config(path: Path) -> Config:
     return config
 
 
-def _read_environment(path: Path) -> RunEnvironment:
-    if not path.is_file():
-        return RunEnvironment()
-    return read_model(path, RunEnvironment, error=ReportError, advice=_TRAIN_AGAIN)
-
-
-def _read_metrics(path: Path) -> dict[str, tuple[float, ...]]:
-    """The columns of metrics.csv; a last row that a killed process left incomplete is left out."""
-    if not path.is_file():
-        return {}
+def _read_columns(path: Path) -> dict[str, tuple[float, ...]]:
+    rows = read_metrics(path)
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
         return {name: tuple(float(row[name] or "nan") for row in rows) for name in (rows[0] if rows else ())}
-    except (OSError, ValueError, csv.Error) as error:
-        raise ReportError(f"{path} is damaged: {error}. {_TRAIN_AGAIN}") from error
+    except ValueError as error:
+        raise ReportError(f"{path} is damaged: {error}. Move it away and run the command again.") from error

@@ -92,7 +92,7 @@ def _dataset_folder(run: RunRecord, data: Path | None) -> Path | None:
         if not (data / "steps.csv").is_file():
             raise DatasetError(f"{data} is not a dataset folder: it has no steps.csv.")
         return data
-    return run.environment.dataset
+    return run.environment.dataset if run.environment else None
 
 
 def _check_windows(run: RunRecord, scan: Scan | None) -> list[str]:

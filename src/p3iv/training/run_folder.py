@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
@@ -18,6 +19,26 @@ from p3iv.errors import DatasetError, TrainingError
 from p3iv.files import is_leftover, write_text
 from p3iv.planners.checkpoint import Header
 from p3iv.planners.registry import planner_class
+from p3iv.validation import read_model
+
+ENVIRONMENT_FILE = "environment.json"
+
+
+class RunEnvironment(BaseModel):
+    """environment.json: the data that a run was trained on, and the versions and the machine it was trained with."""
+
+    model_config = ConfigDict(frozen=True)
+
+    p3iv: str
+    python: str
+    platform: str
+    processors: int
+    device: str
+    threads: int
+    packages: dict[str, str | None]  # None: not installed
+    extras: dict[str, bool]
+    data: str  # label of the dataset
+    dataset: Path  # the dataset folder, where later commands look for it
 
 
 def write_card(run: Path, header: Header, data: PlanningData) -> None:
@@ -56,7 +77,7 @@ class MetricsTable:
 
     def __init__(self, run: Path, *, finished_epochs: int) -> None:
         self._path = run / "metrics.csv"
-        self._rows = [row for row in _read_rows(self._path) if int(row["epoch"]) <= finished_epochs]
+        self._rows = [row for row in read_metrics(self._path) if int(row["epoch"]) <= finished_epochs]
         if self._rows or self._path.exists():
             self._rewrite()
         self._board = _open_board(run, finished_epochs)
@@ -85,17 +106,20 @@ class MetricsTable:
         write_text(self._path, "\n".join(lines) + "\n")
 
 
-def _read_rows(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """The rows of metrics.csv, by column; none where there is no file."""
+    if not path.is_file():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    whole = [
-        row for row in rows if None not in row.values() and None not in row
-    ]  # a killed process may leave half a row
-    if not all((row.get("epoch") or "").isdigit() for row in whole):
-        raise TrainingError(f"{path} is damaged. Move it away, then --resume.")
-    return whole
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, ValueError, csv.Error) as error:
+        raise TrainingError(f"{path} is damaged: {error}. Move it away and run the command again.") from error
+    # A killed process may leave the last row incomplete.
+    complete = [row for row in rows if None not in row.values() and None not in row]
+    if not all((row.get("epoch") or "").isdigit() for row in complete):
+        raise TrainingError(f"{path} is damaged. Move it away and run the command again.")
+    return complete
 
 
 def _open_board(run: Path, finished_epochs: int) -> Any:
@@ -128,12 +152,15 @@ def open_run(run: Path, config: Config, *, data_label: str, dataset: Path, devic
         shutil.rmtree(run)
     run.mkdir(parents=True, exist_ok=True)
     write_text(run / "config.yaml", config.to_yaml())
-    environment = asdict(describe_environment()) | {
-        "data": data_label,
-        "dataset": str(dataset.resolve()),  # where later commands look without --data
-        "device": device,
-    }
-    write_text(run / "environment.json", json.dumps(environment, indent=2) + "\n")
+    versions = asdict(describe_environment()) | {"device": device}
+    environment = RunEnvironment(**versions, data=data_label, dataset=dataset.resolve())
+    write_text(run / ENVIRONMENT_FILE, environment.model_dump_json(indent=2) + "\n")
+
+
+def read_environment(run: Path) -> RunEnvironment:
+    """Read environment.json of a run."""
+    advice = "Train the run again, or copy the file from a backup."
+    return read_model(run / ENVIRONMENT_FILE, RunEnvironment, error=DatasetError, advice=advice)
 
 
 def dataset_of(run: Path, moved: Path | None = None) -> Dataset:
@@ -141,9 +168,9 @@ def dataset_of(run: Path, moved: Path | None = None) -> Dataset:
     if moved is not None:
         return open_dataset(moved)
     try:
-        folder = Path(json.loads((run / "environment.json").read_text(encoding="utf-8"))["dataset"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DatasetError(f"{run} does not say which dataset it was trained on. Pass --data DIR.") from error
+        folder = read_environment(run).dataset
+    except DatasetError as error:
+        raise DatasetError(f"{run} does not say which dataset it was trained on. Pass --data DIR. ({error})") from error
     if not folder.is_dir():
         raise DatasetError(f"The dataset of {run} is no longer at {folder}. Pass --data DIR.")
     return open_dataset(folder)
