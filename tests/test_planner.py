@@ -54,7 +54,7 @@ def test_api_command_and_evaluation_draw_the_same_plans(
     assert line["plan_probability"] == pytest.approx(alone.plan_probability)
 
 
-def test_the_command_speaks_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -> None:
+def test_the_command_prints_steps_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -> None:
     data = load_planning_data(open_dataset(tabletop), Planner.from_pretrained(run).trained.header.config.data)
     window = data.test.windows[0]
     ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]

@@ -44,8 +44,8 @@ def example(seed: int, horizon: int, num_actions: int, zeros: float = 0.0) -> tu
             fit = sum(float(each[window, a]) for a in plan) - sum(float(both[a, b]) for a in plan for b in plan)
             weighed[number] = float(shares[window, number]) * math.exp(fit)
         for number in first:
-            anew = mass * weighed[number] / sum(weighed.values())
-            written[window, number] = 0.9 * anew + 0.1 * shares[window, number]
+            fitted = mass * weighed[number] / sum(weighed.values())
+            written[window, number] = 0.9 * fitted + 0.1 * shares[window, number]
     return RescoredChain.over(Chain.of(emissions, transitions), each, both), written
 
 

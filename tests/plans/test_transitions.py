@@ -1,4 +1,4 @@
-"""Transition matrices: what is counted, how it is smoothed, who may be looked at."""
+"""Transition matrices: what is counted and where, how it is smoothed, and the back-off of P3IV+."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import itertools
 import math
 from pathlib import Path
 
+import pytest
 import torch
 
 from p3iv.config import DataConfig
 from p3iv.data.folder import open_dataset
-from p3iv.data.tensors import load_planning_data
+from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.data.windows import curate_windows
-from p3iv.plans.transitions import SMOOTHING, Transitions, paper_transitions, row_transitions
+from p3iv.plans.transitions import (
+    SMOOTHING,
+    Transitions,
+    backoff_transitions,
+    log_transitions,
+    paper_transitions,
+    row_transitions,
+)
+
+SEQUENCES = ((0, 1, 2, 1), (0, 2), (3, 3))  # of the back-off
 
 TRAIN = [(0, 1, 2), (0, 1), (0, 2, 1), (3,)]
 
@@ -67,3 +77,25 @@ def test_a_split_by_window_counts_what_training_windows_cover(tabletop: Path) ->
     sets = curate_windows(dataset.videos, dataset.vocabulary, DataConfig(split="window"))
     covered = {(w.video, w.first_step + i) for w in sets.train for i in range(len(w.action_ids) - 1)}
     assert sum(len(s) - 1 for s in sets.train_sequences) == len(covered)
+
+
+def test_the_back_off_is_its_definition_on_three_sequences() -> None:
+    """Together: 0 with 1 once, 0 with 2 twice, 1 with 2 once; counts from 1: once to 2."""
+    found = backoff_transitions(SEQUENCES, 4, weight=5.0)
+    fourth = 1 / 4
+    from_one = torch.tensor([1 + fourth, 0, 1 + fourth, fourth], dtype=torch.float64) / (2 + 3 * fourth)
+    counts = torch.tensor([0, 0, 1, 0], dtype=torch.float64)
+    torch.testing.assert_close(found[1], (counts + 5 * from_one) / 6)
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(4, dtype=torch.float64))
+    assert found[3, 3] == 1 / 6
+    assert found[0, 0] == 0
+
+
+def test_an_unseen_transition_within_a_procedure_is_likelier_than_one_across() -> None:
+    found = backoff_transitions(((0, 1, 2), (3, 4, 5)), 6, weight=5.0)
+    assert found[0, 2] > 5 * found[0, 4] > 0
+
+
+@pytest.mark.parametrize("weight", [0.0, 5.0])
+def test_no_transition_is_impossible(data: PlanningData, weight: float) -> None:
+    assert log_transitions(((0, 1),), data.val_sequences, len(data.names), weight).isfinite().all()

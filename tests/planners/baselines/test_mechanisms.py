@@ -34,10 +34,10 @@ def test_upn_s_descent_lowers_its_planning_loss_and_needs_no_gradients_outside(b
         logits, path = planner.descend(given.start, given.goal)
     assert path.shape == (5, 8)
     assert (path.diff(dim=0) < 0).all()
-    taught, _ = planner.descend(given.start, given.goal)
-    assert torch.allclose(logits, taught)
+    with_graph, _ = planner.descend(given.start, given.goal)
+    assert torch.allclose(logits, with_graph)
     assert not logits.requires_grad
-    assert taught.requires_grad
+    assert with_graph.requires_grad
 
 
 def test_upn_s_gradients_reach_the_encoder_through_the_descent(build: Build) -> None:
@@ -125,14 +125,14 @@ def test_ext_gail_s_policy_learns_from_the_critic_through_its_gumbel_actions(bui
     planner, given = build("ext-gail"), batch()
     learner = ExtGailLearner(planner, lambda _: None)
     start, goal = planner.encode(given.start), planner.encode(given.goal)
-    states, actions = learner._own_plan(start, goal, planner.context_of(start, goal)[0])
+    states, actions = learner.own_plan(start, goal, planner.context_of(start, goal)[0])
     context, scored = torch.zeros(8, planner.context_width, dtype=torch.float64), torch.ones(8, 3, dtype=torch.float64)
     learner.adversarial_term(states.detach(), actions, context, scored).backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in planner.action_head.parameters())
     assert all(parameter.grad is None for parameter in learner.discriminator.parameters())
 
 
-def test_ext_gail_s_critic_tells_a_policy_that_stands_still_from_what_was_done(build: Build) -> None:
+def test_ext_gail_s_critic_learns_to_recognise_a_policy_that_does_not_change(build: Build) -> None:
     torch.manual_seed(0)
     learner = ExtGailLearner(build("ext-gail-no-aug"), lambda _: None)
     learner.optimizer.param_groups.clear()

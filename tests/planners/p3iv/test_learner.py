@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -102,3 +103,21 @@ def test_terms_that_are_off_cost_nothing() -> None:
     untouched = [name for name, p in subject.planner.named_parameters() if p.grad is None]
     assert all(name.startswith(("encode_target", "state_head")) for name in untouched)
     assert untouched
+
+
+def test_a_step_leaves_the_planner_in_training_mode() -> None:
+    subject = learner()
+    terms = subject.train_step(batch())
+    assert "diversity_ratio" in terms  # it is computed without dropout
+    assert all(module.training for module in subject.planner.modules())
+
+
+def test_both_learning_rates_fall_every_40_epochs() -> None:
+    subject = learner()
+    rates = []
+    for epoch in (1, 40, 41, 81):
+        subject.start_epoch(epoch)
+        rates.append(tuple(o.param_groups[0]["lr"] for o in subject.optimizers.values()))
+    expected = [(7e-4 * factor, 1e-5 * factor) for factor in (1, 1, 0.65, 0.65**2)]
+    assert [rate for pair in rates for rate in pair] == pytest.approx([rate for pair in expected for rate in pair])
+    assert subject.learning_rate == rates[-1][0]

@@ -14,9 +14,10 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
 from p3iv.planners.base import PlannerShape
 from p3iv.planners.p3iv.losses import language_loss
-from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, chain_scores
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, chain_scores, fit_fold_transitions
 from p3iv.planners.plus.network import LinearPath, fit_linear_path
 from p3iv.planners.plus.planner import P3IVPlus
+from p3iv.plans.transitions import FLOOR, backoff_transitions, log_transitions
 from planners.plus.conftest import batch, quick
 from plans.test_chain import all_plans, log_weights
 
@@ -66,14 +67,14 @@ def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
     plus, rows = subject.config.plus, torch.tensor([3, 50, 150])
     assert (plus.spread, plus.ends, plus.label_smoothing, subject.config.loss.language) == (0.6, 2.0, 0.3, 0.5)
     subject.trained.eval()  # no dropout
-    taught, held_out = batch(data, rows), subject.held_out
+    given, held_out = batch(data, rows), subject.held_out
     assert held_out.linear is not None
-    found = {name: term.item() for name, term in subject.losses(taught).items()}
+    found = {name: term.item() for name, term in subject.losses(given).items()}
     with torch.no_grad():
-        out = subject.trained(taught.start, taught.goal, held_out.linear[rows].to(taught.start))
+        out = subject.trained(given.start, given.goal, held_out.linear[rows].to(given.start))
     expected = dict.fromkeys(("chain", "spread", "ends"), 0.0)
     for place, row in enumerate(rows.tolist()):
-        e, ids = out.emissions[place].double(), taught.action_ids[place]
+        e, ids = out.emissions[place].double(), given.action_ids[place]
         first, second, third = ids.tolist()
         step = held_out.transitions[held_out.fold[row]].double()  # beta is 1 before the first step
         every = e[0][:, None, None] + step[:, :, None] + e[1][None, :, None] + step[None] + e[2]
@@ -85,14 +86,12 @@ def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
             expected["ends"] -= 2 * (0.7 * logs[right] + 0.3 * logs.mean()).item() / len(rows)
     expected["language"] = (
         0.5
-        * language_loss(
-            out.states, out.descriptions, taught.action_ids, subject.config.loss.language_temperature
-        ).item()
+        * language_loss(out.states, out.descriptions, given.action_ids, subject.config.loss.language_temperature).item()
     )
     assert found == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_planner_is_the_moving_average_of_its_student(data: PlanningData) -> None:
+def test_the_planner_is_the_moving_average_of_the_trained_copy(data: PlanningData) -> None:
     subject = learner(data, plus__ema_decay=0.75)
     rows = torch.arange(16)
     before = [parameter.detach().clone() for parameter in subject.planner.parameters()]
@@ -168,3 +167,23 @@ def test_without_step_texts_it_says_what_to_switch_off(data: PlanningData) -> No
     with pytest.raises(ConfigError, match=r"plus\.end_heads and loss\.language need language\.npz"):
         learner(mute)
     learner(mute, plus__end_heads=False, loss__language=0.0).train_step(batch(data, torch.arange(8)))
+
+
+def test_a_fold_is_counted_without_its_own_videos(data: PlanningData) -> None:
+    folds, fold = fit_fold_transitions(data, 5.0, 4)
+    assert folds.shape == (4, len(data.names), len(data.names))
+    for number in range(4):
+        videos = {w.video for w, own in zip(data.train.windows, fold.tolist(), strict=True) if own == number}
+        left = [
+            ids
+            for video, ids in zip(data.train_sequence_videos, data.train_sequences, strict=True)
+            if video not in videos
+        ]
+        assert len(left) < len(data.train_sequences)
+        expected = backoff_transitions(left, len(data.names), 5.0).clamp_min(FLOOR).log()
+        torch.testing.assert_close(folds[number], expected)
+
+
+def test_one_fold_leaves_nothing_out(data: PlanningData) -> None:
+    folds, _ = fit_fold_transitions(data, 5.0, 1)
+    assert torch.equal(folds[0], log_transitions(data.train_sequences, data.val_sequences, len(data.names), 5.0))

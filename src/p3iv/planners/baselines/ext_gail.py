@@ -207,7 +207,7 @@ class ExtGailLearner(Learner):
         mean, log_variance = planner.context_of(start, goal)
         context = mean + (log_variance / 2).exp() * torch.randn_like(mean)
         forced = planner.roll_out(planner.begin_with(start, goal, context), lambda _, at: action_ids[:, at])
-        own_states, own_actions = self._own_plan(start, goal, context)
+        own_states, own_actions = self.own_plan(start, goal, context)
         return _Rollouts(states, forced, own_states, own_actions, mean, log_variance, context)
 
     def _terms(self, rollouts: _Rollouts, action_ids: Tensor, scored: Tensor) -> dict[str, Tensor]:
@@ -222,7 +222,7 @@ class ExtGailLearner(Learner):
             "recovery": RECOVERY_WEIGHT * self._recovery(*own),
         }
 
-    def _own_plan(self, start: Tensor, goal: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    def own_plan(self, start: Tensor, goal: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """States before each action (B, T, D) and Gumbel-softmax actions (B, T, A) of the policy's own roll-out."""
         memory, states, actions = self.planner.begin_with(start, goal, context), [], []
         for _ in range(self.planner.shape.horizon):

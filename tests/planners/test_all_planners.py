@@ -1,4 +1,4 @@
-"""Every planner of the table through training, evaluation and the user's door."""
+"""Every planner of the registry through training, evaluation, the report and `Planner`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import load_file
 
 from commands import RunP3iv
-from p3iv.config import BaselineConfig
+from p3iv.config import PRESETS, BaselineConfig, setting_names
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.planner import Planner
-from p3iv.planners.base import Batch, PlannerShape
+from p3iv.planners.base import BasePlanner, Batch, PlannerShape
 from p3iv.planners.checkpoint import BEST, LAST, load_planner
 from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
@@ -154,7 +154,7 @@ def test_a_dataset_without_times_of_steps_is_refused(dataset: Dataset, tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
-def test_every_learned_planner_can_learn_64_windows_by_heart(name: str, data: PlanningData) -> None:
+def test_every_learned_planner_can_fit_64_windows(name: str, data: PlanningData) -> None:
     config = quick(name, model__width=64)
     torch.manual_seed(0)
     planner = planner_class(name)(PlannerShape.of(data, config), config)
@@ -206,3 +206,21 @@ def test_a_setting_that_a_planner_does_not_read_is_refused(
     result = p3iv("train", tabletop, "--out", "run", "--planner", planner, "--set", setting)
     assert result.returncode == 1
     assert re.search(rf"planner {planner} does not read it; of that kind it reads {read}\.", result.stderr)
+
+
+@pytest.mark.parametrize(("setting", "option"), [("planner=p3iv-plus", "--planner"), ("preset=tiny", "--preset")])
+def test_planner_and_preset_are_options_and_not_settings(
+    setting: str, option: str, tabletop: Path, p3iv: RunP3iv
+) -> None:
+    result = p3iv("train", tabletop, "--out", "run", "--set", setting)
+    assert result.returncode == 1
+    name, _, value = setting.partition("=")
+    assert f"--set {setting}, but {name} has its own option: {option} {value}." in result.stderr
+
+
+def test_every_name_of_the_registry_is_a_planner_with_a_preset_and_known_settings() -> None:
+    for name in PLANNERS:
+        found = planner_class(name)
+        assert issubclass(found, BasePlanner)
+        assert found.preset in PRESETS
+        assert all(any(known.startswith(own) for known in setting_names()) for own in found.own_settings)

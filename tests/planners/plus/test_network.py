@@ -1,4 +1,4 @@
-"""Pairs of neighbouring horizons are those that curation itself would cut."""
+"""Pairs of neighbouring horizons are the windows that would be cut at those horizons."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from p3iv.planners.plus.network import pair_ends, video_numbers
 from planners.plus.conftest import quick
 
 
-def test_longer_windows_are_found_again_with_what_is_seen_and_done_at_their_ends(
-    data: PlanningData, dataset: Dataset
-) -> None:
+def test_pairs_of_a_longer_horizon_are_its_windows(data: PlanningData, dataset: Dataset) -> None:
     train, longer = data.train, load_planning_data(dataset, quick(data__horizon=5).data).train
     pairs = pair_ends(train, (2,))
     start, goal = pairs.start[pairs.num_windows :], pairs.goal[pairs.num_windows :]
