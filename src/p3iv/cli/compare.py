@@ -20,6 +20,7 @@ from p3iv.cli.options import (
     Settings,
     Split,
     Threads,
+    list_option,
     parse_numbers,
     resolve_split,
     split_at_commas,
@@ -39,13 +40,9 @@ EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --s
 def compare_command(
     folder: DatasetDir,
     target: Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")],
-    planners: Annotated[
-        str, typer.Option("--planners", metavar="NAME,...", help="Planners, separated by commas, or all.")
-    ] = "all",
-    horizons: Annotated[
-        str, typer.Option("--horizons", metavar="T,...", help="Horizons, separated by commas.")
-    ] = "3,4",
-    seeds: Annotated[str, typer.Option("--seeds", metavar="N,...", help="Seeds, separated by commas.")] = "0,1,2",
+    planners: Annotated[str, list_option("--planners", "NAME", "Planners, separated by commas, or all.")] = "all",
+    horizons: Annotated[str, list_option("--horizons", "T", "Horizons, separated by commas.")] = "3,4",
+    seeds: Annotated[str, list_option("--seeds", "N", "Seeds, separated by commas.")] = "0,1,2",
     preset: Annotated[
         str | None,
         typer.Option("--preset", metavar="NAME", help="The preset of all planners; default: each planner's own."),

@@ -30,7 +30,10 @@ from p3iv.cli.options import (
     choice,
     file_option,
     folder_option,
+    list_option,
+    number_option,
     parse_numbers,
+    seed_option,
 )
 from p3iv.features.store_index import DTYPES
 from p3iv.readers.registry import READERS, SOURCE_HELP
@@ -52,7 +55,7 @@ app.add_typer(make_app, name="make")
 def make_tabletop_command(
     folder: NewDatasetDir,
     videos: Annotated[int, typer.Option("--videos", metavar="N", help="Number of videos.")] = 160,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same videos.")] = 0,
+    seed: Annotated[int, seed_option("The same seed gives the same videos.")] = 0,
     encoder: Annotated[
         Literal["state", "none"],
         typer.Option("--encoder", help="Features to write: the world's state with noise, or none."),
@@ -61,10 +64,7 @@ def make_tabletop_command(
         bool, typer.Option("--skip-rendering", help="Write everything except the .mp4 files.")
     ] = False,
     jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs", metavar="N", min=1, show_default="all processors", help="Number of processes that render."
-        ),
+        int, number_option("--jobs", "Number of processes that render.", show_default="all processors")
     ] = os.cpu_count() or 1,
     sheet: Annotated[
         Path | None, file_option("--sheet", "Also draw an overview of the tasks, as a .png or .jpg file.")
@@ -193,7 +193,7 @@ def import_command(
 @app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
 def simulate_command(
     folder: DatasetDir,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same features.")] = 0,
+    seed: Annotated[int, seed_option("The same seed gives the same features.")] = 0,
     noise: Annotated[
         float, typer.Option("--noise", metavar="X", help="Noise in the features, from 0: more makes planning harder.")
     ] = 4.5,
@@ -245,9 +245,7 @@ def stats_command(
     protocol: Protocol = 1,
     split: Split = "video",
     split_seed: SplitSeed = 0,
-    horizons: Annotated[
-        str, typer.Option("--horizons", metavar="T,...", help="Horizons to count, separated by commas.")
-    ] = "3,4,5,6",
+    horizons: Annotated[str, list_option("--horizons", "T", "Horizons to count, separated by commas.")] = "3,4,5,6",
     as_json: AsJson = False,
 ) -> None:
     """Count videos, actions and windows.

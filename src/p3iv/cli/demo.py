@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.cli.console import out
+from p3iv.cli.options import seed_option
 
 if TYPE_CHECKING:
     from p3iv.evaluation.predictions import PredictionLine
@@ -20,9 +21,7 @@ EXAMPLE = "Example: p3iv demo demo"
 def demo_command(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the dataset and the run.")] = Path("demo"),
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Seed of the videos and of the training.")
-    ] = 0,
+    seed: Annotated[int, seed_option("Seed of the videos and of the training.")] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check the installation: 4 videos and 2 epochs, so the plans are poor.")
     ] = False,

@@ -8,7 +8,7 @@ import typer
 
 from p3iv.catalogue import BASELINES, DECODERS, DEFAULT_MODE, METRICS, Metric, metrics_of
 from p3iv.cli.console import out, print_json, print_note, print_table, progress
-from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads
+from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads, seed_option
 from p3iv.types import Side, counted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def evaluate_command(
     data: MovedDataset = None,
     side: Annotated[Side, typer.Option("--side", help="Which part of the split to score.")] = "test",
     samples: Samples = 1500,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the samples.")] = 0,
+    seed: Annotated[int, seed_option("Seed of the samples.")] = 0,
     mode: Mode = DEFAULT_MODE,
     input_noise: Annotated[
         float, typer.Option("--input-noise", metavar="SIGMA", help="Noise on the observations in place of latents.")

@@ -28,6 +28,8 @@ from p3iv.cli.options import (
     SplitSeed,
     Threads,
     choice,
+    number_option,
+    seed_option,
 )
 from p3iv.encoders.registry import (
     DEFAULT_ENCODER,
@@ -72,10 +74,7 @@ def extract_command(
         str | None, typer.Option("--text-weights", metavar="PATH", help="Weights of --text-encoder, if they differ.")
     ] = None,
     max_words: Annotated[
-        int,
-        typer.Option(
-            "--max-words", metavar="N", min=1, help="s3d: read at most this many words of a text (P3IV used 30)."
-        ),
+        int, number_option("--max-words", "s3d: read at most this many words of a text (P3IV used 30).")
     ] = 16,
     only_needed: Annotated[
         bool, typer.Option("--only-needed", help="Encode only the seconds around the start and end of each step.")
@@ -83,19 +82,15 @@ def extract_command(
     dtype: Annotated[str, choice("--dtype", DTYPES, help="Type of the stored features.")] = "float16",
     jobs: Annotated[
         int,
-        typer.Option(
+        number_option(
             "--jobs",
-            metavar="N",
-            min=1,
+            "Number of processes; each also uses one thread to decode video.",
             show_default="half of the processors",
-            help="Number of processes; each also uses one thread to decode video.",
         ),
     ] = max(1, (os.cpu_count() or 1) // 2),
     engine: Engine = "local",
     address: Address = None,
-    threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=1, help="CPU threads of torch in each process.")
-    ] = 1,
+    threads: Annotated[int, number_option("--threads", "CPU threads of torch in each process.")] = 1,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if any video cannot be used.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -164,10 +159,8 @@ def align_command(
     split: Split = "video",
     split_seed: SplitSeed = 0,
     protocol: Protocol = 1,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Seed of the initial parameters and the batches.")
-    ] = 0,
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Number of optimiser steps.")] = 400,
+    seed: Annotated[int, seed_option("Seed of the initial parameters and the batches.")] = 0,
+    steps: Annotated[int, number_option("--steps", "Number of optimiser steps.")] = 400,
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:

@@ -33,6 +33,18 @@ def folder_option(option: str, help: str) -> Any:
     return typer.Option(option, metavar="DIR", help=help)
 
 
+def number_option(option: str, help: str, *, min: int = 1, **more: Any) -> Any:
+    return typer.Option(option, metavar="N", min=min, help=help, **more)
+
+
+def list_option(option: str, item: str, help: str) -> Any:
+    return typer.Option(option, metavar=f"{item},...", help=help)
+
+
+def seed_option(help: str) -> Any:
+    return number_option("--seed", help, min=0)
+
+
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder.")]
 NewDatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder to write.")]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder written by `p3iv train`.")]
@@ -49,9 +61,7 @@ Window = Annotated[
 ]
 Protocol = Annotated[
     int,
-    typer.Option(
-        "--protocol", metavar="N", min=1, max=2, help="1: every window. 2: one random window of T-1 actions per video."
-    ),
+    number_option("--protocol", "1: every window. 2: one random window of T-1 actions per video.", max=2),
 ]
 Split = Annotated[
     str,
@@ -62,7 +72,7 @@ Split = Annotated[
         "window (windows at random; videos are shared between the sides), or a JSON file of video ids.",
     ),
 ]
-SplitSeed = Annotated[int, typer.Option("--split-seed", metavar="N", min=0, help="Seed of the random split.")]
+SplitSeed = Annotated[int, number_option("--split-seed", "Seed of the random split.", min=0)]
 
 Samples = Annotated[int, typer.Option("--samples", metavar="N", help="K, the number of plans to sample per window.")]
 Mode = Annotated[
@@ -91,7 +101,7 @@ Address = Annotated[
     typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, Ray starts on this machine."),
 ]
 Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or mps.")]
-Threads = Annotated[int, typer.Option("--threads", metavar="N", min=1, help="CPU threads of torch.")]
+Threads = Annotated[int, number_option("--threads", "CPU threads of torch.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files that are already there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -9,7 +9,19 @@ import typer
 
 from p3iv.catalogue import DEFAULT_MODE
 from p3iv.cli.console import out, print_json
-from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads, file_option
+from p3iv.cli.options import (
+    AsJson,
+    Device,
+    Ensemble,
+    Mode,
+    MovedDataset,
+    RunDir,
+    Samples,
+    Threads,
+    file_option,
+    number_option,
+    seed_option,
+)
 from p3iv.files import write_text
 from p3iv.types import counted
 
@@ -26,9 +38,9 @@ def plan_command(
     goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT)],
     data: MovedDataset = None,
     samples: Samples = 1500,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed samples the same plans.")] = 0,
+    seed: Annotated[int, seed_option("The same seed samples the same plans.")] = 0,
     mode: Mode = DEFAULT_MODE,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Number of sampled plans to print.")] = 5,
+    top: Annotated[int, number_option("--top", "Number of sampled plans to print.")] = 5,
     ensemble: Ensemble = None,
     device: Device = "auto",
     threads: Threads = 1,

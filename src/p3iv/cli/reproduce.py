@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from p3iv.cli.console import err, interruptible, out, print_json, print_note
-from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, parse_numbers
+from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, list_option, number_option, parse_numbers
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
 
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Number of runs at a time.")]
+Jobs = Annotated[int, number_option("--jobs", "Number of runs at a time.")]
 
 
 def reproduce_command(
@@ -44,19 +44,11 @@ def reproduce_command(
         ),
     ] = "small",
     seeds: Annotated[
-        str, typer.Option("--seeds", metavar="N,...", help="Seeds, separated by commas; default: those of the budget.")
+        str, list_option("--seeds", "N", "Seeds, separated by commas; default: those of the budget.")
     ] = "",
-    horizons: Annotated[
-        str, typer.Option("--horizons", metavar="T,...", help="Fill only cells of these horizons, such as 3,4.")
-    ] = "",
+    horizons: Annotated[str, list_option("--horizons", "T", "Fill only cells of these horizons, such as 3,4.")] = "",
     samples: Annotated[
-        int,
-        typer.Option(
-            "--samples",
-            metavar="N",
-            min=1,
-            help="K, the number of plans to sample. Table 10 and figures have their own.",
-        ),
+        int, number_option("--samples", "K, the number of plans to sample. Table 10 and figures have their own.")
     ] = 1500,
     settings: Settings = None,
     jobs: Jobs = 1,

@@ -10,7 +10,7 @@ import typer
 
 from p3iv.catalogue import METRICS, UNDEFINED
 from p3iv.cli.console import out, print_json, print_table
-from p3iv.cli.options import AsJson, Threads, file_option
+from p3iv.cli.options import AsJson, Threads, file_option, number_option
 from p3iv.types import counted
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def score_command(
     references: Annotated[
         Path | None, file_option("--references", "Columns `window` and `reference`, if FILE has no references.")
     ] = None,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", metavar="N", min=1, help="Windows per batch of the batch IoU.")
-    ] = 32,
+    batch_size: Annotated[int, number_option("--batch-size", "Windows per batch of the batch IoU.")] = 32,
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:

@@ -24,6 +24,7 @@ from p3iv.cli.options import (
     Threads,
     Window,
     resolve_split,
+    seed_option,
 )
 from p3iv.config import PRESETS, Config, override, parse_settings, preset_config
 from p3iv.errors import ConfigError
@@ -49,9 +50,7 @@ def train_command(
     protocol: Protocol = 1,
     split: Split = "video",
     split_seed: SplitSeed = 0,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Seed of parameters, noise, order and dropout.")
-    ] = 0,
+    seed: Annotated[int, seed_option("Seed of parameters, noise, order and dropout.")] = 0,
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in RUN.")] = False,
