@@ -204,7 +204,7 @@ def test_missing_parts_are_warnings(dataset: Path) -> None:
     assert "no language.npz" in findings[1].message
 
 
-def test_one_fault_hides_no_other(dataset: Path) -> None:
+def test_one_error_does_not_hide_another(dataset: Path) -> None:
     for spoil in (spoil_steps, leak, flip_a_bit, spoil_truth, spoil_card, break_link("language.npz"), empty_video):
         spoil(dataset)
     errors = [finding.message for finding in check_dataset(dataset) if finding.severity == "error"]
@@ -268,7 +268,7 @@ def wrong_suffix(folder: Path) -> None:
         (wrong_suffix, "1 file with an ending other than .*: notes.txt"),
     ],
 )
-def test_what_may_be_meant_is_a_warning(dataset: Path, spoil: Callable[[Path], None], message: str) -> None:
+def test_what_may_be_intended_is_a_warning(dataset: Path, spoil: Callable[[Path], None], message: str) -> None:
     spoil(dataset)
     (finding,) = check_dataset(dataset)
     assert finding.severity == "warning"

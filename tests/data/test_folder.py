@@ -25,13 +25,13 @@ def test_features_per_second_is_a_number_that_makes_sense(tmp_path: Path, value:
 
 
 @pytest.mark.parametrize("content", ["", "- a", "name: 3", "simulated: true", "name: [", "name: mine\nsimulated: 1\n"])
-def test_what_is_no_card_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_card_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "dataset.yaml").write_text(content)
     with pytest.raises(DatasetError, match=r"dataset\.yaml"):
         read_card(tmp_path)
 
 
-def test_a_misspelt_key_is_seen(tmp_path: Path) -> None:
+def test_a_misspelt_key_is_found(tmp_path: Path) -> None:
     (tmp_path / "dataset.yaml").write_text("name: mine\nsimulate: true\n2: 3\n")
     assert unknown_keys(tmp_path) == ["simulate", "2"]
     assert not read_card(tmp_path).simulated
@@ -55,7 +55,7 @@ def card_after(request: ImportRequest) -> DatasetCard:
 @pytest.mark.parametrize(
     "name", ["simulated/features", "simulated/../simulated/features", "link/features", "to_features"]
 )
-def test_whatever_the_path_the_mark_stays(
+def test_simulated_features_stay_marked_under_any_path(
     simulated: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to(simulated)
@@ -96,7 +96,7 @@ def mine(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def test_a_folder_that_is_no_dataset_is_never_replaced(mine: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_dataset_is_never_replaced(mine: Path, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").touch()
     with pytest.raises(DatasetError, match=r"no steps\.csv"):
@@ -143,7 +143,7 @@ def test_a_linked_destination_keeps_leading_where_it_leads(mine: Path, tmp_path:
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["data"]
 
 
-def test_the_folder_one_is_in_is_refused(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_is_refused(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here" / "below").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here" / "below")
     for folder in (Path(), Path(".."), tmp_path / "here"):
@@ -158,7 +158,7 @@ def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
         refuse_to_overwrite(tmp_path / "loop", overwrite=True)
 
 
-def test_what_a_killed_run_left_is_no_dataset(mine: Path, tmp_path: Path) -> None:
+def test_the_unfinished_folder_of_a_killed_command_is_not_a_dataset(mine: Path, tmp_path: Path) -> None:
     left = mine.rename(tmp_path / ".mine.ab_4xyz8.part")
     with pytest.raises(DatasetError, match=r"left by an interrupted command.*delete the folder"):
         open_dataset(left)

@@ -75,7 +75,7 @@ def test_steps_without_times_take_four_seconds_after_a_gap_of_one() -> None:
 
 @pytest.mark.parametrize("width", [6, 24, 100])
 @pytest.mark.parametrize("timed", [True, False])
-def test_a_step_looks_like_itself_in_every_video(tmp_path: Path, width: int, timed: bool) -> None:
+def test_a_step_looks_similar_in_every_video(tmp_path: Path, width: int, timed: bool) -> None:
     """A nearest mean of the rows amid the steps, learnt on half of the videos, names the steps of the rest."""
     videos = make_videos(60, timed)
     simulate(tmp_path / "features", videos, embedding=embedding(width), noise=0.5)

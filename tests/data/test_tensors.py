@@ -61,9 +61,7 @@ def test_nearby_moments_are_those_seconds_before_and_after(dataset: Dataset) -> 
                     assert torch.equal(data.train.nearby[place, end, number], wanted)
 
 
-def test_where_other_seconds_were_not_kept_the_nearest_that_were_stand_for_them(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_missing_seconds_are_replaced_by_the_nearest_kept_ones(dataset: Dataset, tmp_path: Path) -> None:
     whole, kept = dataset.features, {}
     assert whole is not None
     with StoreWriter(tmp_path / "features", width=whole.width, dtype=whole.dtype) as writer:
@@ -162,7 +160,7 @@ def test_a_list_without_times_is_one_window_at_its_own_length(tmp_path: Path, p3
     assert any("3 videos whose steps have no times cannot be used" in note for note in data.notes)
 
 
-def test_statistics_and_training_say_what_such_lists_are_good_for(tmp_path: Path, p3iv: RunP3iv) -> None:
+def test_statistics_and_training_note_videos_without_times(tmp_path: Path, p3iv: RunP3iv) -> None:
     make_source(tmp_path / "source")
     p3iv("data", "import", "folder", "source", "data", "--features", "source/rows", "--encoder", "rows")
     done = p3iv("data", "stats", "data")

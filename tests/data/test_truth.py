@@ -1,4 +1,4 @@
-"""truth.jsonl: a line is about steps that are there, or refused with its number."""
+"""Lines of truth.jsonl that do not match the dataset are refused with their number."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_wrong_line_is_refused_by_its_number(folder: Path, changes: dict[str, 
         b"\n",
     ],
 )
-def test_bytes_that_are_no_line_are_refused(folder: Path, content: bytes) -> None:
+def test_invalid_bytes_are_refused(folder: Path, content: bytes) -> None:
     with pytest.raises(DatasetError, match=r"truth\.jsonl:1: "):
         read(folder, content)
 
@@ -95,7 +95,7 @@ def test_any_values_give_windows_or_a_dataset_error(folder: Path, value: Any) ->
             continue
 
 
-def test_a_folder_or_a_broken_link_is_an_error_and_no_traceback(folder: Path) -> None:
+def test_a_folder_or_a_broken_link_is_a_dataset_error(folder: Path) -> None:
     (folder / "truth.jsonl").mkdir()
     with pytest.raises(DatasetError, match="cannot be read"):
         list(open_dataset(folder).read_truth())

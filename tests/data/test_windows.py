@@ -66,14 +66,14 @@ def test_protocol_2_draws_every_window_for_some_seed() -> None:
 
 
 @given(videos_strategy, st.integers(0, 2**40), st.sampled_from([1, 2]))
-def test_no_video_stands_on_two_sides(videos: list[Video], seed: int, protocol: int) -> None:
+def test_no_video_is_on_two_sides(videos: list[Video], seed: int, protocol: int) -> None:
     sets = curate_windows(videos, VOCABULARY, CurationSettings(horizon=2, protocol=protocol, split_seed=seed))
     sides = [{w.video for w in side} for side in (sets.train, sets.val, sets.test)]
     assert not (sides[0] & sides[1]) | (sides[0] & sides[2]) | (sides[1] & sides[2])
 
 
 @given(videos_strategy, st.integers(0, 99))
-def test_a_window_split_deals_out_every_window_once_and_says_that_it_leaks(videos: list[Video], seed: int) -> None:
+def test_a_window_split_uses_every_window_once_and_notes_that_it_leaks(videos: list[Video], seed: int) -> None:
     settings = CurationSettings(horizon=1, split="window", split_seed=seed)
     sets = curate_windows(videos, VOCABULARY, settings)
     assert sorted((*sets.train, *sets.val, *sets.test), key=str) == sorted(

@@ -1,4 +1,4 @@
-"""A folder of one's own: four short videos and their steps."""
+"""A folder of four short videos and their steps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from clips import write_clip
+from p3iv.extraction.extract import extract_features
+from p3iv.extraction.request import ExtractionReport, ExtractionRequest
 
 LENGTHS_S = {"tea one": 5, "tée": 4, "v3": 6, "v4": 5}
 STEPS = "video,task,step,start_s,end_s\n" + "".join(
     f"{video},tea,boil water,0.5,1.5\n{video},tea,pour,1.5,2.5\n{video},tea,stir,2.5,{length - 0.5}\n"
     for video, length in LENGTHS_S.items()
 )
+
+
+def extract(folder: Path, **options: object) -> ExtractionReport:
+    request = ExtractionRequest(folder, **{"text_encoder": "keep", **options})  # type: ignore[arg-type]
+    return extract_features(request)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A worker that dies the first time it is asked, for the tests of what survives it."""
+"""A worker that dies on its first task, to test that the extraction survives it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from p3iv.extraction.worker import encode_group
 
 
 def install() -> None:
-    """Let the Ray engine ask such workers."""
+    """Make the Ray engine use such workers."""
     worker.encode_group = die_once
 
 
 def die_once(tasks: Sequence[VideoTask], spec: EncodingSpec) -> list[EncodedVideo]:
-    """The work, except for the first process that is asked for it."""
+    """Encode the tasks, except in the first process, which dies."""
     try:
         Path(os.environ["P3IV_TEST_DIE_ONCE"]).touch(exist_ok=False)
     except FileExistsError:

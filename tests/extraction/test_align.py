@@ -20,7 +20,7 @@ WIDTH, LANGUAGE_WIDTH = 20, 16
 
 
 def make_dataset(folder: Path, *, spoil: str = "", sparse: bool = False) -> Path:
-    """Videos of four steps; what a step looks like is a fixed function of its text, plus noise."""
+    """Videos of four steps; the features of a step are a fixed function of its text, plus noise."""
     rng = np.random.default_rng(0)
     texts = rng.normal(size=(12, LANGUAGE_WIDTH)).astype(np.float32)
     looks = np.tanh(texts @ rng.normal(size=(LANGUAGE_WIDTH, WIDTH)))
@@ -41,7 +41,7 @@ def make_dataset(folder: Path, *, spoil: str = "", sparse: bool = False) -> Path
     return folder
 
 
-def test_text_comes_to_lie_near_what_is_seen(tmp_path: Path) -> None:
+def test_texts_move_near_the_features_of_their_steps(tmp_path: Path) -> None:
     folder = make_dataset(tmp_path / "kitchen")
     before = (folder / "language.npz").read_bytes()
     report = align_dataset(AlignmentRequest(folder, split="release"))

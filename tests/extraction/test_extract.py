@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,40 +14,25 @@ import pytest
 import torch
 
 from clips import number_of
-from extraction.conftest import LENGTHS_S
+from extraction.conftest import LENGTHS_S, extract
 from p3iv.data.folder import open_dataset
 from p3iv.data.simulate import simulate_dataset
-from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.extraction.extract import WORK_FOLDER, extract_features
 from p3iv.extraction.request import (
-    EncodedVideo,
-    EncodingSpec,
     ExtractionProgress,
-    ExtractionReport,
     ExtractionRequest,
-    VideoTask,
 )
 from p3iv.extraction.worker import (
-    encode_groups,
-    encode_moment,
-    encode_picture,
-    encode_seconds,
-    encode_videos,
     wanted_seconds,
 )
 from p3iv.features.language import read_language
-from p3iv.features.pictures import Framing, frame_picture
+from p3iv.features.pictures import frame_picture
 from p3iv.features.store import FeatureStore
 from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
-
-
-def extract(folder: Path, **options: object) -> ExtractionReport:
-    request = ExtractionRequest(folder, **{"text_encoder": "keep", **options})  # type: ignore[arg-type]
-    return extract_features(request)
 
 
 def content_of(folder: Path) -> dict[str, str]:
@@ -60,7 +44,7 @@ def content_of(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory: pytest.TempPathFactory, kitchen_source: Path) -> dict[str, str]:
-    """What an extraction that nothing befalls writes."""
+    """The files of an extraction without interruption."""
     folder = Path(shutil.copytree(kitchen_source, tmp_path_factory.mktemp("whole") / "kitchen"))
     extract(folder)
     return content_of(folder)
@@ -135,7 +119,7 @@ def test_a_video_without_times_needs_its_ends() -> None:
     assert wanted_seconds(None, 3) == [0, 1, 2]
 
 
-def test_a_bad_video_costs_itself_and_is_read_again_when_mended(kitchen: Path, expected: dict[str, str]) -> None:
+def test_an_unusable_video_is_left_out_and_read_again_once_repaired(kitchen: Path, expected: dict[str, str]) -> None:
     videos = kitchen / "videos"
     shutil.copy(videos / "v3.mp4", kitchen / "v3.mp4")
     (videos / "v3.mp4").write_bytes(b"")
@@ -158,7 +142,7 @@ def test_a_bad_video_costs_itself_and_is_read_again_when_mended(kitchen: Path, e
     assert not (kitchen / WORK_FOLDER).exists()
 
 
-def test_where_no_video_can_be_used_nothing_is_written(kitchen: Path) -> None:
+def test_nothing_is_written_if_no_video_can_be_used(kitchen: Path) -> None:
     before = {path.name for path in kitchen.iterdir()}
     for video in LENGTHS_S:
         (kitchen / "videos" / f"{video}.mp4").unlink()
@@ -180,7 +164,7 @@ def test_rows_of_a_changed_file_or_another_encoder_are_not_reused(kitchen: Path)
     assert FeatureStore.open(kitchen / "features").dtype == np.float32
 
 
-def test_features_that_are_there_are_not_replaced_unasked(kitchen: Path, expected: dict[str, str]) -> None:
+def test_existing_features_are_replaced_only_on_request(kitchen: Path, expected: dict[str, str]) -> None:
     extract(kitchen)
     with pytest.raises(DatasetError, match=r"has efficientnet-lite0 features. Pass --overwrite"):
         extract(kitchen)
@@ -266,82 +250,7 @@ def test_extract_align_and_simulate_wait_for_each_other(kitchen: Path, expected:
     assert content_of(kitchen) == expected
 
 
-class Deadly:
-    """Stands for a task on which its process dies, as on a file that crashes the decoder."""
-
-    video = "deadly"
-    path = Path("deadly.mp4")
-    moments_s = None
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return _die, ("in the worker",)
-
-
-def _die(_: str) -> None:
-    os._exit(1)
-
-
-@pytest.mark.slow
-def test_a_process_that_dies_costs_one_video(kitchen: Path) -> None:
-    tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S]
-    groups = [(tasks[0],), (Deadly(),), (tasks[1], tasks[2]), (tasks[3],)]
-    spec = EncodingSpec("efficientnet-lite0", EncoderOptions(), "float16", 1)
-    done = {encoded.video: encoded for encoded in encode_groups(groups, spec, engine="local", jobs=2)}  # type: ignore[arg-type]
-    assert set(done) == {*LENGTHS_S, "deadly"}
-    assert done.pop("deadly").fault == "deadly.mp4: cannot be encoded: the process died twice"
-    assert all(encoded.fault is None for encoded in done.values())
-
-
-def test_decoding_ends_when_nobody_listens(kitchen: Path) -> None:
-    import threading
-
-    tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S] * 5
-    before = threading.active_count()
-    stream = encode_videos(tasks, build_encoder("efficientnet-lite0"), "float16")
-    assert isinstance(next(iter(stream)), EncodedVideo)
-    stream.close()  # type: ignore[attr-defined]
-    deadline = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert threading.active_count() == before
-
-
-class FrameMeans:
-    """Encodes a clip of two frames as their mean values."""
-
-    name, fingerprint, width = "means", "", 2
-    frames_per_second = frames_per_clip = 2
-    framing = Framing()
-
-    def encode(self, clips: torch.Tensor) -> torch.Tensor:
-        return clips.float().mean(dim=(2, 3, 4))
-
-
-def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:
-    rows = encode_seconds(kitchen / "videos" / "v3.mp4", [0, 0, 1], FrameMeans())
-    assert rows[0].tolist() == rows[1].tolist()
-    assert rows[0, 0] != rows[0, 1]
-
-
-def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_path: Path) -> None:
-    from PIL import Image
-
-    encoder = build_encoder("efficientnet-lite0")
-    path = kitchen / "videos" / "v3.mp4"
-    extract(kitchen, dtype="float32")
-    rows = FeatureStore.open(kitchen / "features").rows("v3")
-    assert np.array_equal(encode_seconds(path, [1, 2, 3], encoder), rows[1:4])
-    assert np.array_equal(encode_seconds(path, [5, 9], encoder), rows[[5, 5]])
-    assert np.array_equal(encode_moment(path, 5.7, encoder), rows[[4, 5, 5]])
-    with pytest.raises(FeatureError, match=r"v3\.mp4: is 6\.0 s long, asked for 71 s"):
-        encode_moment(path, 71, encoder)
-    with VideoReader(path) as reader:
-        (picture,) = reader.frames_at([2.5])
-    Image.fromarray(picture.pixels).save(tmp_path / "still.png")
-    assert np.allclose(encode_picture(tmp_path / "still.png", encoder)[0], rows[2], atol=1e-6)
-
-
-def test_wrong_settings_name_themselves() -> None:
+def test_wrong_settings_are_named() -> None:
     for options, message in (
         ({"engine": "spark"}, "--engine spark, but it is one of local, ray"),
         ({"dtype": "float64"}, "--dtype float64"),

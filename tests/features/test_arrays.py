@@ -1,4 +1,4 @@
-"""Feature files of other projects: every released kind reads as numpy reads it, everything else is refused by name."""
+"""Feature files of other projects: every released kind reads as in NumPy; others are refused by name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def packed(compressed: bool = False, **arrays: Any) -> bytes:
 
 
 def trusted(path: Path) -> np.ndarray[Any, Any]:
-    """What numpy makes of a file that one trusts."""
+    """What NumPy reads from a trusted file."""
     content = np.load(path, allow_pickle=True)
     if isinstance(content, np.lib.npyio.NpzFile):
         with content:
@@ -119,7 +119,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_rows_is_refused_by_name(tmp_path: Path, case: str) -> None:
+def test_files_without_rows_are_refused_by_name(tmp_path: Path, case: str) -> None:
     content, reason = REFUSED[case]
     path = tmp_path / "video.npy"
     path.write_bytes(content)
@@ -128,7 +128,7 @@ def test_what_is_no_rows_is_refused_by_name(tmp_path: Path, case: str) -> None:
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_what_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
+def test_pipes_folders_and_missing_files_are_refused_by_name(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npy")  # opening it would wait for ever
     for name in ("missing.npy", "pipe.npy", "."):
         with pytest.raises(FeatureError, match=str(tmp_path)):
@@ -152,13 +152,13 @@ def test_a_hostile_dictionary_runs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "marker").exists()
 
 
-def bomb(promised: bytes, held: int, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A .npz whose array promises a shape and unpacks to `held` zeros."""
+def bomb(promised: bytes, size: int, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A .npz whose array promises a shape and unpacks to `size` zeros."""
     stream = io.BytesIO()
     header = saved(np.zeros((1, 1), np.float32))[:128].replace(b"(1, 1), }" + b" " * 12, promised.ljust(21))
     with zipfile.ZipFile(stream, "w", method) as archive, archive.open("features.npy", "w") as member:
         member.write(header)
-        for _ in range(held >> 20):
+        for _ in range(size >> 20):
             member.write(bytes(1 << 20))
     return stream.getvalue()
 

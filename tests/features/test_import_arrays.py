@@ -1,4 +1,4 @@
-"""Importing a folder: every video finds its file, and what cannot be used is named and stops nothing."""
+"""Importing a folder of feature files: finding them, and naming those that cannot be used."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_one_wide_file_after_many_narrow_ones_decides_on_the_dtype(tmp_path: Pat
     assert (packed.dtype, packed.problems) == ("float32", ())
 
 
-def test_a_wide_file_that_nothing_told_of_is_a_problem_unless_the_dtype_is_asked_for(tmp_path: Path) -> None:
+def test_a_late_float32_file_is_a_problem_unless_the_dtype_is_given(tmp_path: Path) -> None:
     names = [f"v{number:02}" for number in range(40)]
     for name in names:
         np.savez(tmp_path / f"{name}.npz", features=rows(0, dtype="float32" if name == "v39" else "float16"))
@@ -130,7 +130,7 @@ def test_values_that_do_not_fit_into_the_dtype_asked_for_are_a_problem(tmp_path:
     assert "do not fit into float16, the first in row 0" in packed.problems[0].what
 
 
-def test_nothing_usable_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
+def test_the_error_without_usable_files_lists_the_expected_names(tmp_path: Path) -> None:
     destination = tmp_path / "features"
     with pytest.raises(FeatureError, match="is not a folder"):
         import_features(tmp_path / "raw", [video("a")], destination)

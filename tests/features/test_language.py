@@ -1,4 +1,4 @@
-"""Language tables: what is written reads back, any bytes give a table or a SourceError, and steps meet their rows."""
+"""Language tables: writing and reading them, hostile bytes, and matching rows to steps."""
 
 from __future__ import annotations
 

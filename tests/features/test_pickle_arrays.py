@@ -1,4 +1,4 @@
-"""The restricted unpickler: reads what numpy pickles, runs nothing, and survives any bytes."""
+"""The restricted unpickler reads what NumPy pickles, runs nothing, and survives any bytes."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_every_opcode_that_loads_is_refused_by_name(content: bytes) -> None:
         load_plain(content)
 
 
-def test_the_registry_of_extensions_is_no_way_in() -> None:
+def test_the_registry_of_extensions_is_refused() -> None:
     copyreg.add_extension("os", "system", 77)
     try:
         pickle.loads(b"\x80\x02\x82\x4d.")  # noqa: S301  now cached, so find_class would not be asked

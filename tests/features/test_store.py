@@ -1,4 +1,4 @@
-"""The packed store: what goes in comes out, half of it never looks whole, and a change is noticed."""
+"""The feature store: writing, reading, interruptions and changed files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sample(seed: int = 0, dtype: str = "float32") -> dict[str, Rows]:
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(videos=collections())
-def test_what_goes_in_comes_out(tmp_path: Path, videos: dict[str, Rows]) -> None:
+def test_what_is_written_reads_back(tmp_path: Path, videos: dict[str, Rows]) -> None:
     fingerprint = write(tmp_path / "features", videos)
     store = FeatureStore.open(tmp_path / "features")
     store.verify()
@@ -76,7 +76,7 @@ def test_the_fingerprint_covers_rows_names_places_and_dtype(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("fault", ["exception", "interrupt", "bad rows", "nothing added"])
-def test_a_writer_that_dies_leaves_nothing_behind(tmp_path: Path, fault: str) -> None:
+def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path, fault: str) -> None:
     def die(folder: Path) -> None:
         with StoreWriter(folder, width=4, dtype="float32") as writer:
             if fault == "nothing added":

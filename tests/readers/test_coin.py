@@ -38,7 +38,7 @@ def test_vocabulary_is_sorted_by_number_and_tells_equal_labels_apart(coin_file: 
     )
 
 
-def test_names_stay_unique_where_a_label_looks_like_one_with_its_id(coin_file: Path) -> None:
+def test_names_are_unique_even_if_a_label_ends_like_an_id(coin_file: Path) -> None:
     row = {"id": "7", "label": "fold [98]", "segment": [0, 1]}
     names = read_with(coin_file, "c", annotation=[row]).vocabulary.names
     assert names == ("fold [98] [7]", "fold [98]", "fold [100]", "measure and mark")
@@ -111,7 +111,7 @@ def test_a_video_of_an_unknown_subset_is_on_no_side(coin_file: Path, subset: obj
     assert annotations.split == Split(train=("-0bbAfOuh-M",), val=(), test=("b",))
 
 
-def test_the_first_of_two_equal_keys_stands(coin_file: Path) -> None:
+def test_the_first_of_two_equal_keys_is_used(coin_file: Path) -> None:
     text = coin_file.read_text(encoding="utf-8")
     coin_file.write_text(text[:-2] + ', "b": {"class": "X", "annotation": []}}}', encoding="utf-8")
     annotations = read_coin(coin_file)

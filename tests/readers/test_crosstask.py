@@ -109,7 +109,7 @@ def test_an_unknown_task_is_listed(crosstask_folder: Path) -> None:
     assert "task '777' is unknown" in problem.what
 
 
-def test_the_first_of_two_equal_videos_stands(crosstask_folder: Path) -> None:
+def test_the_first_of_two_equal_videos_is_used(crosstask_folder: Path) -> None:
     (problem,) = problems_after(crosstask_folder, "annotations/44047_a_b-c.csv", "1,0,1\n")
     assert problem.where == "annotations/44047_a_b-c.csv"
     assert "'a_b-c' was already read (task 'Make Jello Shots')" in problem.what
@@ -153,7 +153,7 @@ def test_a_release_without_tasks_or_videos_is_refused(
         read_crosstask(crosstask_folder)
 
 
-def test_a_source_that_is_no_release_is_refused_with_what_to_give(tmp_path: Path) -> None:
+def test_a_source_that_is_not_a_release_is_refused_with_advice(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
     for source, got in (
         (tmp_path, "no tasks_primary.txt"),

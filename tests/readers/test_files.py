@@ -81,7 +81,7 @@ def test_an_unusable_member_is_listed_and_the_rest_read(
     assert [video.id for video in annotations.videos] == ["-xyz"]
 
 
-def test_odd_member_names_do_no_harm(crosstask_zip: Path) -> None:
+def test_odd_member_names_are_harmless(crosstask_zip: Path) -> None:
     before = read_crosstask(crosstask_zip)
     with zipfile.ZipFile(crosstask_zip, "a") as archive:
         for name in (
@@ -101,7 +101,7 @@ def test_odd_member_names_do_no_harm(crosstask_zip: Path) -> None:
     assert str(problem).isprintable()
 
 
-def test_the_first_of_two_equal_members_stands(crosstask_zip: Path) -> None:
+def test_the_first_of_two_equal_members_is_used(crosstask_zip: Path) -> None:
     before = read_crosstask(crosstask_zip)
     with zipfile.ZipFile(crosstask_zip, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(f"crosstask_release/{JELLO}", "2,0,1\n")

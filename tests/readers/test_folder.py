@@ -43,7 +43,7 @@ def test_only_steps_csv_is_needed(tmp_path: Path) -> None:
     assert annotations.vocabulary.actions == (Action("pour", "pour"),)
 
 
-def test_rows_of_a_video_need_not_stand_together_nor_columns_in_order(tmp_path: Path) -> None:
+def test_rows_of_a_video_may_be_scattered_and_columns_in_any_order(tmp_path: Path) -> None:
     annotations = read_steps(tmp_path, "step,video,task,end_s,start_s", "b,v,t,3,2", "c,w,t,1,0", "a,v,t,1,0")
     assert [[step.action for step in video.steps] for video in annotations.videos] == [["a", "b"], ["c"]]
     assert annotations.vocabulary.names == ("b", "c", "a")
@@ -113,13 +113,13 @@ def test_a_column_without_a_name_is_listed(tmp_path: Path) -> None:
         (f"{HEADER}\n", "no usable video"),
     ],
 )
-def test_a_file_that_is_no_step_list_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_file_that_is_not_a_step_list_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "steps.csv").write_text(content, encoding="utf-8")
     with pytest.raises(SourceError, match=message):
         read_folder(tmp_path)
 
 
-def test_a_missing_steps_csv_is_refused_with_what_to_give(tmp_path: Path) -> None:
+def test_a_missing_steps_csv_is_refused_with_advice(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no such file\. Give a dataset folder whose steps\.csv begins with"):
         read_folder(tmp_path)
 
