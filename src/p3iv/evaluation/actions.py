@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from p3iv.errors import PlanError
@@ -22,28 +23,25 @@ class ActionList:
     """Ids from 0, and names where they are listed."""
 
     number: int
-    id_of: Mapping[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
-    def to_ids(self, actions: Sequence[int | str]) -> Sequence[int]:
+    @cached_property
+    def _id_of(self) -> dict[int | str, int]:
+        return {number: number for number in range(self.number)} | {name: n for n, name in enumerate(self.names)}
+
+    def to_ids(self, actions: Sequence[int | str]) -> list[int]:
         """Ids of actions given by id or by name.
 
         Raises:
             ValueError: naming the first that is neither.
         """
-        if set(map(type, actions)) == {int} and min(actions) >= 0 and max(actions) < self.number:  # type: ignore[operator]
-            return actions  # type: ignore[return-value]
         try:
-            return [self.id_of[action] for action in actions]  # type: ignore[index]
-        except KeyError:
-            return [self._id(action) for action in actions]
-
-    def _id(self, action: int | str) -> int:
-        if isinstance(action, str) and action in self.id_of:
-            return self.id_of[action]
-        if isinstance(action, int) and 0 <= action < self.number:
-            return action
-        names = "or one of the names listed" if self.id_of else "(for names, pass a list: --actions FILE)"
-        raise ValueError(f"{shown(action)} is not an action; expected an id from 0 to {self.number - 1} {names}")
+            return [self._id_of[action] for action in actions]
+        except KeyError as error:
+            names = "or one of the names listed" if self.names else "(for names, pass a list: --actions FILE)"
+            raise ValueError(
+                f"{shown(error.args[0])} is not an action; expected an id from 0 to {self.number - 1} {names}"
+            ) from error
 
 
 def read_actions(text: str) -> ActionList:
@@ -63,7 +61,7 @@ def read_actions(text: str) -> ActionList:
         raise PlanError(f"{text}: byte {error.start + 1} is not UTF-8.") from error
     except ValueError as error:
         raise PlanError(f"{text}: {error}") from error
-    return ActionList(len(names), {name: number for number, name in enumerate(names)})
+    return ActionList(len(names), tuple(names))
 
 
 def write_actions(path: Path, names: Sequence[str]) -> None:
