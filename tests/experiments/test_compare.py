@@ -136,6 +136,7 @@ def test_planners_horizons_and_seeds_are_checked_first(compared: CompareRequest)
         ({"planners": ("pdpp",)}, "planner='pdpp'"),
         ({"seeds": ()}, "--seeds"),
         ({"horizons": (3, 3)}, "none twice"),
+        ({"samples": 0}, "--samples 0, but it must be at least 1"),
         ({"out": compared.folder}, "is, contains or lies in the dataset folder"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -46,7 +46,7 @@ class CompareRequest:
     execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
-        for name, values in (("planners", self.planners), ("horizons", self.horizons), ("seeds", self.seeds)):
+        for name, values in (("planners", self.planners), ("horizons", self.horizons)):
             if not values or len(set(values)) != len(values):
                 raise ConfigError(f"--{name} {','.join(map(str, values))}, but name at least one, and none twice.")
         for planner in self.planners:

@@ -87,9 +87,6 @@ class FillRequest:
     execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
-        seeds = self.options.seeds
-        if not seeds or len(set(seeds)) != len(seeds):
-            raise ConfigError(f"--seeds {','.join(map(str, seeds))}, but name at least one, and none twice.")
         _check_out(self.out, self.data)
 
 

@@ -30,6 +30,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 CODE = (
     "config.py",
     "types.py",
+    "readers/files.py",
+    "readers/folder.py",
+    "readers/rows.py",
     "features/",
     "encoders/",
     "data/folder.py",

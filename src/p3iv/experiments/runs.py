@@ -47,6 +47,13 @@ class RunOptions:
     independent_draws: int = 1
     budget: str = ""  # for the provenance
 
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            seeds = ",".join(map(str, self.seeds))
+            raise ConfigError(f"--seeds {seeds}, but name at least one, and none twice.")
+        if self.samples < 1:
+            raise ConfigError(f"--samples {self.samples}, but it must be at least 1.")
+
 
 @dataclass(frozen=True)
 class Sampling:
