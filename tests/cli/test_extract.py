@@ -35,7 +35,7 @@ def test_extract_prints_what_it_did_and_what_failed(p3iv: RunP3iv, kitchen: Path
     (kitchen / "videos" / "v2.mp4").write_bytes(b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\xff\xff\xff\xffmoov")
     done = p3iv("extract", kitchen, "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert "efficientnet-lite0 features of 3 videos: 6 rows of 1280 as float16" in done.stdout
+    assert "efficientnet-lite0 features of 3 videos: 6 rows of 1280 float16 values" in done.stdout
     assert "step embeddings by minilm" in done.stdout
     assert f"problem: {kitchen / 'videos' / 'v2.mp4'}: no video stream; left without features" in done.stderr
     assert p3iv("data", "check", kitchen).returncode == 1  # the broken file is still there

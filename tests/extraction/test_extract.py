@@ -15,8 +15,10 @@ import torch
 
 from clips import number_of
 from extraction.conftest import LENGTHS_S, extract
+from p3iv.config import CurationSettings
 from p3iv.data.folder import open_dataset
 from p3iv.data.simulate import simulate_dataset
+from p3iv.data.stats import describe_dataset
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
@@ -110,6 +112,8 @@ def test_only_needed_keeps_the_seconds_that_are_looked_at(kitchen: Path) -> None
     for video, length_s in LENGTHS_S.items():
         assert store.kept(video) == KeptSeconds(length_s, (0, 1))
         assert np.array_equal(store.packed_rows(video), rows[video][:2])
+    stats = describe_dataset(open_dataset(kitchen), CurationSettings(), horizons=(2,))
+    assert (stats.features or {})["rows"] == report.features.num_rows == 2 * len(LENGTHS_S)
 
 
 def test_a_video_without_times_needs_its_ends() -> None:

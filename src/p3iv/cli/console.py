@@ -65,8 +65,8 @@ def note_leftovers(folder: Path) -> None:
 
 def describe_features(packed: PackedFeatures) -> str:
     return (
-        f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} as "
-        f"{packed.dtype}, fingerprint {packed.fingerprint[:12]}"
+        f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} {packed.dtype} "
+        f"values, fingerprint {packed.fingerprint[:12]}"
     )
 
 

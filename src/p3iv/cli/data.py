@@ -281,7 +281,9 @@ def _print_stats(stats: DatasetStats) -> None:
         out.print(f"without times: {by_length}; each gives one window, at the horizon of its length")
     if stats.features:
         shown = stats.features
-        out.print(f"features: {shown['rows']} rows of {shown['width']} as {shown['dtype']} in {shown['videos']} videos")
+        out.print(
+            f"features: {shown['videos']} videos, {shown['rows']} rows of {shown['width']} {shown['dtype']} values"
+        )
     sides = ", ".join(f"{side} {count}" for side, count in stats.videos_by_side.items())
     out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""), markup=False)
     out.print()

@@ -138,7 +138,7 @@ def _describe_features(dataset: Dataset) -> dict[str, object] | None:
         "encoder": dataset.card.encoder,
         "simulated": dataset.card.simulated,
         "videos": len(store.videos),
-        "rows": sum(store.num_rows(video) for video in store.videos),
+        "rows": sum(len(store.packed_rows(video)) for video in store.videos),
         "width": store.width,
         "dtype": str(store.dtype),
         "fingerprint": store.fingerprint,
