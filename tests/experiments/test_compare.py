@@ -104,6 +104,18 @@ def test_the_same_request_makes_nothing_and_other_settings_make_other_runs(
     assert len(list((request.out / "runs").iterdir())) == 2
 
 
+def test_an_interrupted_comparison_writes_the_planners_that_are_finished(
+    compared: CompareRequest, tmp_path: Path
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    request = replace(compared, out=tmp_path / "out", planners=("random", "graph"), seeds=(0,))
+    with pytest.raises(KeyboardInterrupt):
+        compare(executed(request, on_run=interrupt))
+    assert [row["planner"] for row in rows_of(request)] == ["random"]
+
+
 def statuses(result: FillResult) -> tuple[list[str], list[str]]:
     return list(result.failures), list(result.impossible)
 

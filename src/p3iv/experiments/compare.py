@@ -21,7 +21,7 @@ from p3iv.planners.registry import PLANNERS, planner_class
 
 NAME = "comparison"
 TITLE = "Planners compared"
-TABLE_TITLE = "All planners on the same windows"
+TABLE_TITLE = "Planners on the same windows"
 NOTE = (
     "SR, mAcc, mIoU, precision and recall of modes in percent, KL and NLL in nats. Samples are each planner's own; a "
     "planner that does not sample repeats its recommended plan. CPU s: processor time of the training. ms: processor "
@@ -89,14 +89,13 @@ class CompareRequest:
             ),
             title=TITLE,
             execution=self.execution,
+            on_write=lambda result: write_text(self.out / f"{NAME}.csv", wide_csv(result)),
         )
 
 
 def compare(request: CompareRequest) -> FillResult:
     """Make the missing runs and write the table; OUT/comparison.csv has a row per horizon and planner."""
-    result = fill_tables(request.fill_request())
-    write_text(request.out / f"{NAME}.csv", wide_csv(result))
-    return result
+    return fill_tables(request.fill_request())
 
 
 def filled_rows(result: FillResult) -> Iterator[dict[str, Cell]]:

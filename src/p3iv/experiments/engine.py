@@ -85,6 +85,7 @@ class FillRequest:
     title: str  # of index.html
     horizons: tuple[int, ...] = ()  # empty: all
     execution: Execution = field(default_factory=Execution)
+    on_write: Callable[[FillResult], None] = lambda _: None  # whenever the tables are written
 
     def __post_init__(self) -> None:
         _check_out(self.out, self.data)
@@ -199,7 +200,7 @@ class _Call:
         ]
         write_runs(self.out, runs, finished)
         write_index(self.out, [*sections, *map(figure_section, figures)], request.title)
-        return FillResult(
+        result = FillResult(
             tables=tuple(tables),
             figures=tuple(figures),
             failures=self._outcomes("failed"),
@@ -207,6 +208,8 @@ class _Call:
             provenance=provenance.of_runs(runs, finished),
             finished=finished,
         )
+        request.on_write(result)
+        return result
 
     def plan(self, spec: CellSpec, source: Source) -> CellPlan | None:
         """What a cell needs; None if its horizon was not asked for."""
