@@ -135,10 +135,10 @@ def list_problems(problems: Sequence[Problem], max_lines: int = 20) -> str:
     return "\n".join([*lines, *more])
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def listed(names: Sequence[str], max_names: int = 5) -> str:
     """A few names for a message, and how many more there are: a, b and 3 more."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    shown = ", ".join(names[:max_names])
+    return shown if len(names) <= max_names else f"{shown} and {len(names) - max_names} more"
 
 
 def hash_number(text: str | bytes) -> int:

@@ -80,23 +80,19 @@ def load_planning_data(
         )
     sets = curate_windows(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
     reader = _Reader(dataset, config.observation)
-    notes = [*sets.notes, *note_untimed(dataset.videos, config)]
     windows = {side: reader.keep_seen(sets.side(side)) for side in SIDES}
-    notes += _note_lost("features", sets.side, windows)
+    notes = [*sets.notes, *note_untimed(dataset.videos, config), *_note_lost("features", sets.side, windows)]
     fingerprint = _fingerprint(dataset, windows)
     if with_steps:
         _require_times(dataset)
-        timed = {**windows, "train": reader.keep_timed(windows["train"])}
-        notes += _note_lost("times of their steps", windows.__getitem__, timed)
-        windows = timed
+        seen, windows = windows, {**windows, "train": reader.keep_timed(windows["train"])}
+        notes += _note_lost("times of their steps", seen.__getitem__, windows)
     _require_windows(dataset, config, windows, notes)
     sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in SIDES}
     if nearby_s:
-        size = 2 * nearby_s * 8 * sides["train"].start.numel()
-        if size > MAX_NEARBY_BYTES:
-            notes.append(f"nearby moments of {len(windows['train'])} windows would take {size >> 20} MiB: not used")
-        else:
-            sides["train"] = replace(sides["train"], nearby=reader.nearby(windows["train"], nearby_s))
+        notes += (too_large := _note_too_large(sides["train"], nearby_s))
+        nearby = None if too_large else reader.nearby(windows["train"], nearby_s)
+        sides["train"] = replace(sides["train"], nearby=nearby)
     return PlanningData(
         label=dataset.card.label,
         encoder=dataset.card.encoder,
@@ -118,6 +114,14 @@ def _note_lost(
     lost = {window.video for side in SIDES for window in before(side) if window not in kept}
     if lost:
         yield f"windows of {counted(len(lost), 'video')} without {what} are left out: {listed(sorted(lost))}"
+
+
+def _note_too_large(train: WindowTensors, nearby_s: int) -> list[str]:
+    """A note if the nearby moments of training windows would take too much memory."""
+    size = 2 * nearby_s * 8 * train.start.numel()
+    if size <= MAX_NEARBY_BYTES:
+        return []
+    return [f"nearby moments of {len(train)} windows would take {size >> 20} MiB: not used"]
 
 
 def _require_times(dataset: Dataset) -> None:

@@ -36,7 +36,7 @@ def import_features(
     present = _feature_files(folder)
     found = _find_files(present, videos, log)
     if not found:
-        looked_for = listed([name for video in videos for name in candidates(video)], most=6)
+        looked_for = listed([name for video in videos for name in candidates(video)], max_names=6)
         raise FeatureError(f"{folder} has {len(present)} feature files, none of any video; looked for {looked_for}")
     width, usual_dtype = _layout(folder, list(found.values()))
     narrowed: list[str] = []
@@ -140,4 +140,4 @@ def _note_unused(folder: Path, present: set[str], videos: Sequence[Video]) -> tu
     unused = sorted(present.difference(*map(candidates, videos)))
     if not unused:
         return ()
-    return (f"{folder}: {counted(len(unused), 'file')} of no video, not used: {listed(unused, most=3)}",)
+    return (f"{folder}: {counted(len(unused), 'file')} of no video, not used: {listed(unused, max_names=3)}",)
