@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from p3iv.planners.ridge import PENALTIES, GroupedRidge
+from p3iv.planners.ridge import PENALTIES, VALIDATED_PENALTIES, GroupedRidge, fit_on_validation, with_intercept
 
 
 def problem(num_rows: int, width: int = 12, num_groups: int = 6) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,3 +63,19 @@ def test_no_group_scores_itself() -> None:
     own = groups == 2
     torch.testing.assert_close(first.held_out[own], second.held_out[own])
     assert not torch.allclose(first.held_out[~own], second.held_out[~own])
+
+
+@pytest.mark.parametrize("num_rows", [9, 80])
+def test_a_fit_on_validation_has_a_free_intercept_and_the_penalty_most_often_right(num_rows: int) -> None:
+    """Against normal equations whose penalty spares the last column, the ones."""
+    (rows, _, ids), (val_rows, _, val_ids) = problem(num_rows), problem(60)
+    shifted, asked = with_intercept(5 * rows + 3), with_intercept(5 * val_rows + 3)
+    targets, spare = functional.one_hot(ids, 5).double(), torch.ones(13, dtype=torch.float64)
+    spare[-1] = 0.0
+    fits = [
+        torch.linalg.solve(shifted.T @ shifted + torch.diag(penalty * spare), shifted.T @ targets)
+        for penalty in VALIDATED_PENALTIES
+    ]
+    right = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in fits]
+    found = fit_on_validation((shifted[:, :-1], ids), (asked[:, :-1], val_ids), 5)
+    torch.testing.assert_close(found, fits[right.index(max(right))].float(), atol=1e-6, rtol=1e-4)

@@ -34,11 +34,11 @@ class RidgeFit:
     penalty: float
 
 
-class GroupedRidge:
-    """Rows and their groups, decomposed once for all penalties and targets."""
+class Ridge:
+    """Rows, decomposed once for all penalties and targets."""
 
-    def __init__(self, rows: Tensor, groups: Tensor) -> None:
-        """Decompose rows (n, D), each of a group (n,) numbered from 0."""
+    def __init__(self, rows: Tensor) -> None:
+        """Decompose rows (n, D)."""
         rows = rows.double()
         is_tall = len(rows) > rows.shape[1]
         square = rows.T @ rows if is_tall else rows @ rows.T
@@ -47,6 +47,24 @@ class GroupedRidge:
         self.values, vectors = values[kept], vectors[:, kept]  # (r,)
         self.axes = vectors if is_tall else rows.T @ (vectors / self.values.sqrt())  # (D, r)
         self.places = rows @ self.axes  # (n, r): the rows in these axes
+
+    def weights(self, targets: Tensor, penalty: float) -> Tensor:
+        """Least squares onto targets (n, C) with a squared penalty on all weights: (D, C)."""
+        weights: Tensor = self.axes @ self._solve(targets, penalty)
+        return weights
+
+    def _solve(self, targets: Tensor, penalty: float) -> Tensor:
+        """The weights in the axes of the rows: (r, C)."""
+        solved: Tensor = (1 / (self.values + penalty))[:, None] * (self.places.T @ targets)
+        return solved
+
+
+class GroupedRidge(Ridge):
+    """Rows of several groups, which can be scored without their own group."""
+
+    def __init__(self, rows: Tensor, groups: Tensor) -> None:
+        """Decompose rows (n, D), each of a group (n,) numbered from 0."""
+        super().__init__(rows)
         self.members = [(groups == group).nonzero()[:, 0] for group in groups.unique()]
 
     def choose(self, ids: Tensor, num_classes: int, *, judged: int) -> RidgeFit:
@@ -63,10 +81,9 @@ class GroupedRidge:
         return best
 
     def fit(self, targets: Tensor, penalty: float, *, judged: int | None = None) -> RidgeFit:
-        """Least squares onto targets (n, C) with a squared penalty on all weights; the first `judged` rows held out."""
+        """The weights for targets (n, C), and the scores of the first `judged` rows without their own groups."""
         judged = len(targets) if judged is None else judged
-        shrunk = 1 / (self.values + penalty)  # (r,)
-        inner = shrunk[:, None] * (self.places.T @ targets)  # (r, C)
+        shrunk, inner = 1 / (self.values + penalty), self._solve(targets, penalty)  # (r,) and (r, C)
         residuals = targets - self.places @ inner
         held_out = targets.new_empty(judged, targets.shape[1])
         for members in self.members:
@@ -85,19 +102,18 @@ VALIDATED_PENALTIES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)  # for standardised 
 def fit_on_validation(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor], num_classes: int) -> Tensor:
     """Weights (D + 1, C) of a linear classifier, from inputs (N, D) with class ids (N,) of train and val.
 
-    Least squares onto one-hot classes, with a squared penalty on all weights except the intercept.
+    Least squares onto one-hot classes, with a squared penalty on all weights except the intercept, which centring the
+    rows and the targets makes free.
     """
     (inputs, ids), (val_inputs, val_ids) = train, val
-    rows = with_intercept(inputs.double())
-    targets = functional.one_hot(ids, num_classes).double()
-    gram, moments = rows.T @ rows, rows.T @ targets
-    spare = torch.ones(len(gram), dtype=torch.float64)
-    spare[-1] = 1e-6  # the intercept is nearly free
-    candidates = [torch.linalg.solve(gram + torch.diag(penalty * spare), moments) for penalty in VALIDATED_PENALTIES]
+    rows, targets = inputs.double(), functional.one_hot(ids, num_classes).double()
+    center, share = rows.mean(dim=0), targets.mean(dim=0)
+    ridge = Ridge(rows - center)
+    fits = [ridge.weights(targets - share, penalty) for penalty in VALIDATED_PENALTIES]
+    candidates = [torch.cat((weights, (share - center @ weights)[None])) for weights in fits]
     asked = with_intercept(val_inputs.double())
     hits = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in candidates]
-    best: Tensor = candidates[max(range(len(hits)), key=hits.__getitem__)]
-    return best.float()
+    return candidates[max(range(len(hits)), key=hits.__getitem__)].float()
 
 
 def with_intercept(inputs: Tensor) -> Tensor:
