@@ -48,7 +48,7 @@ def test_ray_gives_the_same_results_and_survives_a_worker_that_dies() -> None:
 
 def test_an_engine_and_its_options_are_checked() -> None:
     for arguments, message in (
-        (("spark", None), "--engine spark, but it is one of local, ray"),
+        (("spark", None), "--engine spark, but it must be one of local, ray"),
         (("local", "auto"), "pass --engine ray"),
         (("ray", "auto", 2), "--jobs 2, but the cluster at auto"),
     ):

@@ -38,7 +38,7 @@ class WorkerLost:
 def check_engine(engine: str, address: str | None, jobs: int = 1) -> None:
     """Refuse an unknown engine, and options that the chosen engine does not use."""
     if engine not in ENGINES:
-        raise ConfigError(f"--engine {engine}, but it is one of {', '.join(ENGINES)}.")
+        raise ConfigError(f"--engine {engine}, but it must be one of {', '.join(ENGINES)}.")
     if address is not None and engine != "ray":
         raise ConfigError(f"--address {address} is the address of a Ray cluster: pass --engine ray with it.")
     if address is not None and jobs != 1:

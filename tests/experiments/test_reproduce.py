@@ -21,7 +21,7 @@ from p3iv.tabletop.make import make_tabletop
 def test_a_request_is_checked_first(done: ReproduceRequest, tmp_path: Path) -> None:
     for change, message in (
         ({"names": ()}, "Name a table or figure"),
-        ({"budget": "large"}, "--budget large, but it is one of small, paper"),
+        ({"budget": "large"}, "--budget large, but it must be one of small, paper"),
         ({"seeds": (1, 1)}, "none twice"),
         ({"horizons": (3, 7)}, "--horizons 7, but no cell of losses, .* has it: there is T=3, T=4, T=5, T=6"),
         ({"names": ("losses",), "horizons": (4,)}, "--horizons 4, but no cell of losses has it: there is T=3"),

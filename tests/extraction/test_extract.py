@@ -256,7 +256,7 @@ def test_extract_align_and_simulate_wait_for_each_other(kitchen: Path, expected:
 
 def test_wrong_settings_are_named() -> None:
     for options, message in (
-        ({"engine": "spark"}, "--engine spark, but it is one of local, ray"),
+        ({"engine": "spark"}, "--engine spark, but it must be one of local, ray"),
         ({"dtype": "float64"}, "--dtype float64"),
         ({"jobs": 0}, "--jobs 0"),
         ({"address": "auto"}, "pass --engine ray"),

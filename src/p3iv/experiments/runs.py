@@ -169,7 +169,7 @@ def budget_named(name: str) -> Budget:
         ConfigError: for an unknown name; the message lists the known ones.
     """
     if name not in BUDGETS:
-        raise ConfigError(f"--budget {name}, but it is one of {', '.join(BUDGETS)}.")
+        raise ConfigError(f"--budget {name}, but it must be one of {', '.join(BUDGETS)}.")
     return BUDGETS[name]
 
 

@@ -40,10 +40,10 @@ class ExtractionRequest:
     def __post_init__(self) -> None:
         check_engine(self.engine, self.address)
         if self.dtype not in DTYPES:
-            raise ConfigError(f"--dtype {self.dtype}, but it is one of {', '.join(DTYPES)}.")
+            raise ConfigError(f"--dtype {self.dtype}, but it must be one of {', '.join(DTYPES)}.")
         for name in ("jobs", "threads", "max_words"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it is at least 1.")
+                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it must be at least 1.")
 
     @property
     def spec(self) -> EncodingSpec:

@@ -76,7 +76,7 @@ class Draws:
         if mode == "chain" and self.chain is None:
             return Chain.of(self.marginals, transitions).draw(self.chain_uniforms)
         if mode not in MODES:
-            raise ConfigError(f"mode={mode!r}, but it is one of {', '.join(MODES)}.")
+            raise ConfigError(f"mode={mode!r}, but it must be one of {', '.join(MODES)}.")
         return self.argmax if mode == "argmax" else self.categorical
 
 
