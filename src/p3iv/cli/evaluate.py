@@ -117,15 +117,16 @@ def _decoder_label(name: str, found: Evaluation) -> str:
 def _show_samples(found: Evaluation) -> None:
     """One row per metric, one column per mode; with intervals it would not fit a terminal."""
     rows = []
+    shown = [DEFAULT_MODE] if found.has_one_mode else list(found.modes)
     for metric in metrics_of("samples"):
-        cells = [metric.text(scores[metric.name].value) for scores in found.modes.values()]
+        cells = [metric.text(found.modes[mode][metric.name].value) for mode in shown]
         rows.append([metric.heading, *cells, _exact(metric, found.distribution)])
     if found.truth is not None:
         for metric in metrics_of("samples"):
             if metric.name in found.truth.distribution:
-                cells = [metric.text(scores[metric.name].value) for scores in found.truth.modes.values()]
+                cells = [metric.text(found.truth.modes[mode][metric.name].value) for mode in shown]
                 rows.append([f"{metric.label} to the truth", *cells, _exact(metric, found.truth.distribution)])
-    print_table(["samples", *found.modes, "exact"], rows)
+    print_table(["samples", *(["all modes"] if found.has_one_mode else shown), "exact"], rows)
 
 
 def _exact(metric: Metric, scores: Scores) -> str:

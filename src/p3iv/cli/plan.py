@@ -71,12 +71,12 @@ def plan_command(
 def show_plans(distribution: PlanDistribution, top: int) -> None:
     """Print the recommended plan and the most frequent sampled plans."""
     samples, share = distribution.num_samples, distribution.share_of(distribution.plan)
-    percent = 100 * distribution.plan_probability
-    out.print(f"plan (probability {percent:.0f} %; {100 * share:.1f} % of {counted(samples, 'sample')}):")
+    percent = f"{100 * distribution.plan_probability:.0f}" if distribution.plan_probability >= 0.01 else "below 1"
+    out.print(f"plan (probability {percent} %; {100 * share:.1f} % of {counted(samples, 'sample')}):")
     for number, step in enumerate(distribution.words(distribution.plan), start=1):
         out.print(f"  {number}. {step}", markup=False)
     number = len(distribution.plans)
-    out.print(f"\n{counted(number, 'distinct plan')} in {counted(samples, 'sample')}, by their share:")
+    out.print(f"\n{counted(number, 'distinct plan')} in {counted(samples, 'sample')}, the most frequent:")
     for steps, probability in distribution.top(top):
         out.print(f"  {100 * probability:5.1f} %  {' -> '.join(steps)}", markup=False)
     if number > top:

@@ -36,7 +36,7 @@ def report_command(
         return
     for note in result.notes:
         print_note(note)
-    out.print(f"{result.num_windows} windows, {result.num_cases} shown -> {result.path}", markup=False)
+    out.print(f"{result.num_windows} windows, {result.num_cases} of them in the gallery -> {result.path}", markup=False)
 
 
 def published_for(run: RunRecord) -> Published | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import LOSS_TERMS, METRICS
+from p3iv.catalogue import LOSS_TERMS, Metric, metrics_of
 from p3iv.cli.console import ShowProgress, err, interruptible, out, print_json, print_note, progress
 from p3iv.cli.options import (
     AsJson,
@@ -32,6 +32,7 @@ from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.types import counted, listed
 
 if TYPE_CHECKING:
+    from p3iv.metrics.plans import PlanScores
     from p3iv.training.loop import EpochReport, StepReport
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
@@ -95,11 +96,10 @@ def train_command(
         print_json(result)
         return
     if result.best:
+        scores = ", ".join(f"{metric.title} {_score(result.best, metric)}" for metric in metrics_of("plans"))
         out.print(
             f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
-            f"Best epoch {result.best_epoch} on validation: success rate {100 * result.best.success_rate:.2f}, "
-            f"mean accuracy {100 * result.best.mean_accuracy:.2f}, mean IoU {100 * result.best.mean_iou:.2f} "
-            f"-> {result.run}",
+            f"Best epoch {result.best_epoch} on validation: {scores} -> {result.run}",
             markup=False,
         )
 
@@ -134,11 +134,13 @@ class EpochProgress:
 
     def show_epoch(self, report: EpochReport) -> None:
         best = " (best so far)" if report.is_best else ""
-        success, accuracy = (
-            METRICS[name].text(getattr(report.val, name)) for name in ("success_rate", "mean_accuracy")
-        )
-        self._scores = f"val SR {success} %, mAcc {accuracy} %{best}; "
+        scores = (f"{metric.label} {_score(report.val, metric)}" for metric in metrics_of("plans")[:2])
+        self._scores = f"val {', '.join(scores)}{best}; "
         self._show(report.epoch, report.epochs, f"{self._scores}{_short_terms(report.terms)}")
+
+
+def _score(scores: PlanScores, metric: Metric) -> str:
+    return f"{metric.text(getattr(scores, metric.name))} {metric.unit}"
 
 
 def _short_terms(terms: Mapping[str, float]) -> str:
