@@ -32,7 +32,7 @@ def start(target: Callable[..., None], *args: Any, **settings: Any) -> BaseProce
 
 
 def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 0, flush: int = 0) -> None:
-    """Resume a run and kill this process in the given step, or when it flushes to the disk for the given time.
+    """Resume a run and kill this process in its n-th step, or when it flushes to the disk for the n-th time.
 
     A file is flushed before it is moved into place, and its folder after that: odd numbers kill before the move, even
     numbers after it.
@@ -67,7 +67,7 @@ def train_in_two_processes(dataset: Path, run: Path, config: Config) -> list[lis
         for rank, file in enumerate(files)
     ]
     for child in children:
-        child.join(120)
+        child.join(300)
         if child.exitcode != 0:
             for other in children:
                 other.kill()
