@@ -164,21 +164,22 @@ def published_figures(
     """
     wanted = _methods()[method]["set"] | {"data.horizon": horizon, "data.protocol": protocol}
     found: dict[str, PublishedFigure] = {}
-    for table in (entry for entry in declarations().values() if isinstance(entry, Table)):
-        for row in table.rows:
-            cells = row.published.get(dataset.casefold(), ())
-            if not row.label.startswith("Ours"):
-                continue
-            for column, cell in zip(table.columns, cells, strict=False):
-                spec, value = table.cell_spec(row, column), published_number(cell)
-                if spec is None or spec.metric is None or spec.samples or spec.input_noise or spec.dropout:
-                    continue
-                if math.isnan(value) or spec.texts != "given" or {"data.protocol": 1, **dict(spec.settings)} != wanted:
-                    continue
-                metric = METRICS[spec.metric]
-                figure = PublishedFigure(value / metric.scale, table.place)
-                found.setdefault(metric.released or spec.metric, figure)
+    for place, spec, value in _cells_of_paper_planners(dataset.casefold()):
+        if {"data.protocol": 1, **dict(spec.settings)} == wanted:
+            metric = METRICS[str(spec.metric)]
+            found.setdefault(metric.released or metric.name, PublishedFigure(value / metric.scale, place))
     return found
+
+
+def _cells_of_paper_planners(dataset: str) -> Iterator[tuple[str, CellSpec, float]]:
+    """Table, specification and number of the paper's own rows; not those with another K, noise or other texts."""
+    for table in (entry for entry in declarations().values() if isinstance(entry, Table)):
+        for row in (row for row in table.rows if row.label.startswith("Ours") and dataset in row.published):
+            for column, cell in zip(table.columns, row.published[dataset], strict=True):
+                spec, value = table.cell_spec(row, column), published_number(cell)
+                is_plain = spec and not (spec.samples or spec.input_noise or spec.dropout) and spec.texts == "given"
+                if spec and is_plain and not math.isnan(value):
+                    yield table.place, spec, value
 
 
 def published_number(cell: str | None) -> float:

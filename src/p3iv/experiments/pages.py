@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from p3iv.experiments.cells import FinishedRuns
-from p3iv.experiments.declarations import PAPER_DATASETS, declarations, published_number
+from p3iv.experiments.declarations import PAPER_DATASETS, Column, declarations, published_number
 from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.files import write_text
@@ -169,17 +169,6 @@ def _table_body(filled: FilledTable, finished: FinishedRuns, *, with_heading: bo
 
 def _block(filled: FilledTable, block: Block) -> Markup:
     columns = filled.table.columns
-    groups = [column.group for column in columns]
-    spans = [tag("td")] + [
-        tag("th", group, colspan=groups.count(group), scope="colgroup") if group else tag("td")
-        for place, group in enumerate(groups)
-        if not group or groups.index(group) == place
-    ]
-    heads = [tag("td")] + [
-        tag("th", column.label, _common_arrow([row[place] for row in block.cells]).replace(" ", NO_BREAK), scope="col")
-        for place, column in enumerate(columns)
-    ]
-    head = tag("thead", *([tag("tr", *spans, class_="groups")] if any(groups) else []), tag("tr", *heads))
     tops = [_top([row[place] for row in block.cells]) for place in range(len(columns))]
     bodies = [
         tag(
@@ -190,10 +179,31 @@ def _block(filled: FilledTable, block: Block) -> Markup:
         for group, rows in _grouped(block)
         for bests in [_bests(rows) if not block.paper_name else ()]
     ]
-    theirs = f" beside {PAPER_DATASETS[block.paper_name]} as published" if block.paper_name else ""
-    title = f"{block.source.label}{theirs}" if block.source else f"{theirs[8:]}; no such dataset was given"
-    table = tag("table", head, *bodies, class_="cells narrow" if len(columns) > MAX_COLUMNS else "cells")
-    return join(tag("h3", title, class_="data"), tag("div", table, class_="scroll"), _notes(block))
+    kind = "cells narrow" if len(columns) > MAX_COLUMNS else "cells"
+    table = tag("table", _head(columns, block), *bodies, class_=kind)
+    return join(tag("h3", _block_title(block), class_="data"), tag("div", table, class_="scroll"), _notes(block))
+
+
+def _block_title(block: Block) -> str:
+    published = f"{PAPER_DATASETS[block.paper_name]} as published" if block.paper_name else ""
+    if block.source is None:
+        return f"{published}; no such dataset was given"
+    return f"{block.source.label} beside {published}" if published else block.source.label
+
+
+def _head(columns: Sequence[Column], block: Block) -> Markup:
+    """The labels of the columns, below those of their groups."""
+    groups = [column.group for column in columns]
+    spans = [tag("td")] + [
+        tag("th", group, colspan=groups.count(group), scope="colgroup") if group else tag("td")
+        for place, group in enumerate(groups)
+        if not group or groups.index(group) == place
+    ]
+    labels = [tag("td")] + [
+        tag("th", column.label, _common_arrow([row[place] for row in block.cells]).replace(" ", NO_BREAK), scope="col")
+        for place, column in enumerate(columns)
+    ]
+    return tag("thead", *([tag("tr", *spans, class_="groups")] if any(groups) else []), tag("tr", *labels))
 
 
 def _row(row: Sequence[Cell], tops: Sequence[float], bests: Sequence[Cell]) -> Markup:
