@@ -1,4 +1,4 @@
-"""Run `p3iv ARGS...` in a folder, inside the test process or as a process of its own."""
+"""Run `p3iv ARGS...` in a folder, inside the test process or as a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated features: the same seed gives the same bytes, whoever else is in the store, and steps can be told apart."""
+"""Simulated features: the same seed gives a video the same bytes beside any other videos, and steps differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes, a reader returns sound annotations or raises one of the project's own exceptions."""
+"""For any bytes, a reader returns valid annotations or raises one of the project's own exceptions."""
 
 from __future__ import annotations
 

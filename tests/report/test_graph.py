@@ -71,7 +71,7 @@ def test_plans_through_rare_steps_are_pruned_and_counted() -> None:
 
 
 def test_a_step_that_only_pruned_plans_had_is_not_drawn() -> None:
-    # Half of those with "d" go on to a step of their own, which is too rare; what is left of "d" is too rare as well.
+    # Half of the plans with "d" continue with a different rare step each; the rest of "d" is then too rare as well.
     samples: dict[Plan, int] = {("a", "b"): 980, ("d", "b"): 6, **{("d", f"x{i}"): 1 for i in range(14)}}
     graph = merge_plans(window_of(("a", "b"), ("a", "b"), samples))
     assert {node.step for node in graph.nodes} == {None, "a", "b"}

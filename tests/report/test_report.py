@@ -34,7 +34,7 @@ class Checker(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(dict(attrs)) == len(attrs), f"an attribute stands twice in {tag}: {attrs}"
+        assert len(dict(attrs)) == len(attrs), f"{tag} has an attribute twice: {attrs}"
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)

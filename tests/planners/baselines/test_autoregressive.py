@@ -66,7 +66,7 @@ def test_the_distance_to_the_goal_decides_among_beams(build: Build, name: str) -
 @torch.no_grad()
 @pytest.mark.parametrize("name", STEP_BY_STEP)
 def test_at_inference_a_planner_follows_its_own_actions(build: Build, name: str) -> None:
-    """Teacher forcing is off: every step goes on from the action that the planner itself chose."""
+    """Teacher forcing is off: every step continues from the action that the planner itself chose."""
     planner, (start, goal) = build(name), pairs(8)
     followed = planner.follow(start, goal)
     memory = planner.begin(start, goal)

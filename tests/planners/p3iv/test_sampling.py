@@ -115,7 +115,7 @@ def test_input_noise_and_dropout_make_a_deterministic_planner_vary() -> None:
             logits = torch.cat(list(source.logits(start[0], goal[0])))
         assert logits.shape == (300, 3, 11)
         assert (logits.std(dim=0) > 0.01).all()
-        assert len(logits.unique(dim=0)) > 290  # every sample has noise or a mask of its own
+        assert len(logits.unique(dim=0)) > 290  # every sample has its own noise or mask
     assert not planner.decoder.training
     assert planner.decoder.dropout == 0.1
 

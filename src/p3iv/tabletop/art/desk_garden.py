@@ -50,7 +50,7 @@ def flower(b: Brush, x: float, y: float, size: float) -> None:
 
 
 def card(b: Brush, has: Has) -> None:
-    """A card that stands open a little: a front and, behind it, its other half."""
+    """A card that is slightly open: its front and, behind it, its other half."""
     paper = b.paint["card"]
     b.polygon([(-18, -2), (18, -4), (20, -30), (-16, -29)], tint(paper, 0.78))
     b.polygon([(-19, 0), (17, -1), (18, -27), (-18, -27)], paper)
