@@ -8,7 +8,8 @@ one file, saving ends with a single rename: if the process is killed at any mome
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -169,22 +170,41 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Header]:
-    """Tensors and header of a checkpoint file."""
+    """The tensors and the header of a checkpoint file.
+
+    Raises:
+        CheckpointError: if there is no such file, or it is not a checkpoint of this format.
+    """
+    with _opened(path) as file:
+        header, names = _header_of(file, path), file.keys()
+        return {name: file.get_tensor(name) for name in names}, header
+
+
+def read_header(path: Path) -> Header:
+    """The header of a checkpoint file, without its tensors; errors as in `read_checkpoint`."""
+    with _opened(path) as file:
+        return _header_of(file, path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     if not path.exists():
         raise CheckpointError(f"{path} does not exist. Train first: p3iv train DIR --out RUN.")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        content = json.loads(metadata.get("p3iv", "null"))
-        if content["format"] == FORMAT:
-            return tensors, _header_from(content)
+            yield file
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, ConfigError) as error:
         raise CheckpointError(f"{path} is not a p3iv checkpoint: {error}") from error
-    raise CheckpointError(
-        f"{path} has checkpoint format {content['format']!r}, but this version of p3iv reads format {FORMAT}. "
-        f"Train it again: p3iv train DIR --out RUN."
-    )
+
+
+def _header_of(file: Any, path: Path) -> Header:
+    content = json.loads((file.metadata() or {}).get("p3iv", "null"))
+    if content["format"] != FORMAT:
+        raise CheckpointError(
+            f"{path} has checkpoint format {content['format']!r}, but this version of p3iv reads format {FORMAT}. "
+            f"Train it again: p3iv train DIR --out RUN."
+        )
+    return _header_from(content)
 
 
 def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:

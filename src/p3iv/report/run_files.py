@@ -11,7 +11,7 @@ import yaml
 from p3iv.config import Config, config_from
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation
-from p3iv.planners.checkpoint import BEST, read_checkpoint
+from p3iv.planners.checkpoint import BEST, read_header
 from p3iv.training.run_folder import ENVIRONMENT_FILE, RunEnvironment, read_environment, read_metrics
 
 _TRAIN_AGAIN = "Train the run again, or copy the file from a backup."
@@ -54,7 +54,7 @@ def read_run(run: Path) -> RunRecord:
         environment=read_environment(run) if (run / ENVIRONMENT_FILE).is_file() else None,
         metrics=_read_columns(run / "metrics.csv"),
         evaluation=read_evaluation(run / EVALUATION_FILE),
-        kept_epoch=read_checkpoint(run / BEST)[1].progress.best_epoch if (run / BEST).exists() else None,
+        kept_epoch=read_header(run / BEST).progress.best_epoch if (run / BEST).exists() else None,
     )
 
 

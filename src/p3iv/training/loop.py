@@ -201,7 +201,7 @@ class _Run:
     def _train_epoch(self, epoch: int) -> dict[str, float]:
         """One pass over the training windows; returns the means of the named terms."""
         self.learner.start_epoch(epoch)
-        draws = _Draws(self.config, len(self.data.train), epoch, self.world)
+        draws = _EpochRandomness(self.config, len(self.data.train), epoch, self.world)
         batches = draws.order.split(self.config.optim.batch_size)
         history, names = [], []
         for step, indices in enumerate(batches):
@@ -218,7 +218,7 @@ class _Run:
         sizes = torch.tensor([len(indices) for indices in batches], device=steps.device, dtype=steps.dtype)
         return dict(zip(names, (sizes @ steps / len(draws.order)).tolist(), strict=True))
 
-    def _batch(self, indices: Tensor, draws: _Draws, step: int, *, loss_weight: float) -> Batch:
+    def _batch(self, indices: Tensor, draws: _EpochRandomness, step: int, *, loss_weight: float) -> Batch:
         train = self.data.train
         return Batch(
             start=self._place(train.start[indices]),
@@ -277,18 +277,18 @@ class _Run:
         return is_spent or (optim.patience is not None and done.epoch - done.best_epoch >= optim.patience)
 
     def _new_planner(self) -> BasePlanner:
-        torch.manual_seed(name_seed(self.config.seed, "parameters"))
+        torch.manual_seed(seed_for(self.config.seed, "parameters"))
         planner = planner_class(self.config.planner)(PlannerShape.of(self.data, self.config), self.config)
         planner.fit(self.data)
         return planner.to(self.device, self.dtype)
 
 
-class _Draws:
+class _EpochRandomness:
     """The random numbers of one epoch, the same in every process except for dropout."""
 
     def __init__(self, config: Config, num_windows: int, epoch: int, world: World) -> None:
         def generator(purpose: str) -> torch.Generator:
-            return torch.Generator().manual_seed(name_seed(config.seed, purpose, epoch))
+            return torch.Generator().manual_seed(seed_for(config.seed, purpose, epoch))
 
         width = config.model.noise_width
         num_steps = -(-num_windows // config.optim.batch_size)
@@ -299,10 +299,10 @@ class _Draws:
             if width and config.loss.diversity
             else None
         )
-        torch.manual_seed(name_seed(config.seed, "dropout", epoch, world.rank))
+        torch.manual_seed(seed_for(config.seed, "dropout", epoch, world.rank))
 
 
-def name_seed(seed: int, purpose: str, *place: int) -> int:
+def seed_for(seed: int, purpose: str, *place: int) -> int:
     """The seed of one purpose at one place, such as an epoch; torch takes 63 bits."""
     return hash_number(f"{seed}/{purpose}/{'/'.join(map(str, place))}") >> 1
 
