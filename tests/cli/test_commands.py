@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ def test_version_and_info(p3iv: RunP3iv) -> None:
     info = json.loads(p3iv("info", "--json").stdout)
     assert info["packages"]["torch"]
     assert info["extras"]["video"] is True
+    assert p3iv("info").stdout.split()[:2] == ["p3iv", __version__]
 
 
 @pytest.mark.parametrize("command", [[], ["data"], ["data", "make"], ["data", "make", "tabletop"], ["data", "import"]])
@@ -188,3 +190,10 @@ def test_a_missing_file_is_named(p3iv: RunP3iv, tmp_path: Path, options: list[st
     done = p3iv("data", "import", "folder", tmp_path, "out", *options)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {options[-1]}: there is no such file")
+
+
+def test_an_ensemble_is_evaluated_beside_the_run(p3iv: RunP3iv, plus_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(plus_run, tmp_path / "run")
+    done = p3iv("evaluate", run, "--samples", "20", "--ensemble", run)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "evaluation_ensemble2.json").exists()
