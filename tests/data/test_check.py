@@ -137,6 +137,13 @@ def sound_file(folder: Path) -> None:
     put_video(folder, "tabletop-0000.avi", b"RIFF" + len(data).to_bytes(4, "little") + data)
 
 
+def unknown_codec(folder: Path) -> None:
+    put_video(folder, "tabletop-0000.mp4")
+    film = folder / "videos" / "tabletop-0000.mp4"
+    write_video(film, np.zeros((8, 32, 32, 3), np.uint8), fps=8)
+    film.write_bytes(film.read_bytes().replace(b"avc1", b"zzzz"))
+
+
 def cut_video(folder: Path) -> None:
     """Half of a Matroska file, which announces its length at its head."""
     import av
@@ -182,6 +189,7 @@ def cut_video(folder: Path) -> None:
         (no_video, r"tabletop-0000.mp4 \(cannot be read"),
         (video_folder, "folders or broken links: tabletop-0000.mp4"),
         (sound_file, r"tabletop-0000.avi \(no video stream"),
+        (unknown_codec, r"tabletop-0000.mp4 \(its video codec has no decoder here"),
         (cut_video, r"tabletop-0000.mkv \(truncated: 5.0 s declared"),
     ],
 )

@@ -146,6 +146,15 @@ def test_an_unusable_video_is_left_out_and_read_again_once_repaired(kitchen: Pat
     assert not (kitchen / WORK_FOLDER).exists()
 
 
+def test_a_video_of_an_unknown_codec_is_listed_and_the_others_are_encoded(kitchen: Path) -> None:
+    film = kitchen / "videos" / "v3.mp4"
+    film.write_bytes(film.read_bytes().replace(b"avc1", b"zzzz"))
+    report = extract(kitchen)
+    (problem,) = report.problems
+    assert str(problem).startswith(f"{film}: its video codec has no decoder here")
+    assert report.features.num_videos == len(LENGTHS_S) - 1
+
+
 def test_nothing_is_written_if_no_video_can_be_used(kitchen: Path) -> None:
     before = {path.name for path in kitchen.iterdir()}
     for video in LENGTHS_S:

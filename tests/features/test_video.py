@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from clips import number_of, numbered, write_clip
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
-from p3iv.features.video import VideoReader, find_fault
+from p3iv.features.video import VideoReader, find_fault, naming_faults
 
 B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
 EVEN_MS = [40 * number for number in range(200)]
@@ -184,6 +184,7 @@ def spoil(name: str, folder: Path) -> Path:
             "noise": random.Random(0).randbytes(5000),
             "4 GB header": b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\xff\xff\xff\xffmoov",
             "8 EB header": b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\1mdat" + b"\x7f" + b"\xff" * 7,
+            "unknown codec": good.replace(b"avc1", b"zzzz"),
             "playlist": b"#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n",
         }[name]
         path.write_bytes(content)
@@ -209,6 +210,7 @@ FAULTS = {
     "noise": "cannot be read",
     "4 GB header": "no video stream|cannot be read",
     "8 EB header": "no video stream|cannot be read",
+    "unknown codec": "its video codec has no decoder here",
     "playlist": "cannot be read",
 }
 
@@ -221,6 +223,23 @@ def test_a_file_that_is_not_a_video_is_named(tmp_path: Path, name: str) -> None:
         pass
     assert str(caught.value).startswith(f"{path}: ")
     assert find_fault(path)
+
+
+@pytest.mark.parametrize("error", [OverflowError("too far"), AttributeError("no decoder"), AssertionError()])
+def test_any_error_of_the_decoder_is_an_error_of_the_file(error: Exception) -> None:
+    with pytest.raises(FeatureError, match=r"x\.mp4: cannot be read \("), naming_faults(Path("x.mp4")):
+        raise error
+
+
+def test_a_title_in_another_encoding_is_no_fault(tmp_path: Path) -> None:
+    with av.open(tmp_path / "x.mp4", "w", metadata_errors="surrogateescape") as container:
+        container.metadata["title"] = "caf\udce9"
+        stream = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 128, 32, "yuv420p"
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(numbered(9), format="rgb24")))
+        container.mux(stream.encode())
+    with VideoReader(tmp_path / "x.mp4") as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at([0.0])] == [9]
 
 
 def test_a_video_that_ends_early_is_named(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ try:
     from av import VideoFrame
     from av.container import InputContainer
     from av.stream import Disposition
+    from av.video.codeccontext import VideoCodecContext
     from av.video.stream import VideoStream
 except ImportError as error:
     raise MissingExtraError("av", "video", "Reading and writing video") from error
@@ -36,13 +37,18 @@ _DEFAULT_RATE: Final = Fraction(30)  # frames per second of a file that has neit
 
 @contextmanager
 def naming_faults(path: Path) -> Iterator[None]:
-    """Turn every error with a video in the block into a FeatureError that names the file."""
+    """Turn every error with a video in the block into a FeatureError that names the file.
+
+    Every error, since a damaged file can make PyAV raise any: OverflowError for a far time, AttributeError for a
+    stream without a decoder. One bad video must not end the work on the others.
+    """
     try:
         yield
     except FeatureError as error:
         raise FeatureError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
-    except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
-        raise FeatureError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise FeatureError(f"{path}: cannot be read ({reason})") from error
 
 
 def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
@@ -54,7 +60,10 @@ def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
     with naming_faults(path):
         _require_file(path)
         # A URL, since PyAV takes names such as http:x for protocols; a whitelist, since playlists open other files.
-        container = av.open(f"file:{os.fspath(path)}", options={"protocol_whitelist": "file"})
+        # Text in another encoding, such as a title in Latin-1, is no reason to refuse a video.
+        container = av.open(
+            f"file:{os.fspath(path)}", options={"protocol_whitelist": "file"}, metadata_errors="replace"
+        )
         try:
             stream = _video_stream(container)
             stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
@@ -120,8 +129,10 @@ def _video_stream(container: InputContainer) -> VideoStream:
     streams = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
     if not streams:
         raise FeatureError("no video stream")
-    width, height = streams[0].codec_context.width, streams[0].codec_context.height
-    require_small(width, height)
+    decoder: VideoCodecContext | None = streams[0].codec_context
+    if decoder is None:
+        raise FeatureError("its video codec has no decoder here; convert it, for example to H.264")
+    require_small(decoder.width, decoder.height)
     return streams[0]
 
 
