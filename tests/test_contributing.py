@@ -16,9 +16,11 @@ from clips import write_clip
 ROOT = Path(__file__).parents[1]
 COMMANDS = """
 data import intervals source data --videos videos
-extract data --encoder thumbnail --text-encoder keep
+extract data --encoder thumbnail
 train data --out run --planner constant
 evaluate run --samples 10
+report run
+compare data --planners constant --horizons 3 --seeds 0 --samples 10 --out compared
 actions run
 """
 

@@ -96,7 +96,7 @@ def train_command(
         print_json(result)
         return
     if result.best:
-        scores = ", ".join(f"{metric.title} {_score(result.best, metric)}" for metric in metrics_of("plans"))
+        scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(result.best))
         out.print(
             f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
             f"Best epoch {result.best_epoch} on validation: {scores} -> {result.run}",
@@ -134,13 +134,15 @@ class EpochProgress:
 
     def show_epoch(self, report: EpochReport) -> None:
         best = " (best so far)" if report.is_best else ""
-        scores = (f"{metric.label} {_score(report.val, metric)}" for metric in metrics_of("plans")[:2])
+        scores = (f"{metric.label} {text}" for metric, text in _scores(report.val)[:2])
         self._scores = f"val {', '.join(scores)}{best}; "
         self._show(report.epoch, report.epochs, f"{self._scores}{_short_terms(report.terms)}")
 
 
-def _score(scores: PlanScores, metric: Metric) -> str:
-    return f"{metric.text(getattr(scores, metric.name))} {metric.unit}"
+def _scores(scores: PlanScores) -> list[tuple[Metric, str]]:
+    """The metrics that validation computes, which are some of those of plans, with their values."""
+    known = [metric for metric in metrics_of("plans") if hasattr(scores, metric.name)]
+    return [(metric, f"{metric.text(getattr(scores, metric.name))} {metric.unit}") for metric in known]
 
 
 def _short_terms(terms: Mapping[str, float]) -> str:
