@@ -57,8 +57,8 @@ def demo_command(
 
 
 def _example(run: Path) -> PredictionLine[str]:
-    """The first test window with more than one likely plan, or else the first window."""
+    """The test window whose recommended plan has the probability nearest to one half: several plans are likely."""
     from p3iv.evaluation.predictions import PredictionLine, read_lines  # keeps `p3iv --help` quick
 
     lines = [line for _, line in read_lines(run / "predictions.jsonl", PredictionLine[str])]
-    return next((line for line in lines if (line.plan_probability or 0.0) < 0.8), lines[0])
+    return min(lines, key=lambda line: abs((line.plan_probability or 0.0) - 0.5))

@@ -1,4 +1,4 @@
-"""Transition probabilities between actions, counted in training plans: the paper's, ours, and those of P3IV+.
+"""Transition probabilities between actions, counted in training plans (the paper's) or in training videos (ours).
 
 The transitions of P3IV+ back off to co-occurrence. Most pairs of actions never follow each other in the few training
 videos of a procedure, but actions of one procedure occur in the same videos, so that an unseen transition between them
