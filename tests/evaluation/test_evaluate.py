@@ -13,13 +13,15 @@ import pytest
 import torch
 
 from commands import RunP3iv
+from kills import evaluate_run, kill_at_every_change
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
 from p3iv.evaluation.actions import read_actions
-from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
+from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate, evaluation_files
 from p3iv.evaluation.predictions import read_predictions
+from p3iv.evaluation.result import read_evaluation
 from p3iv.evaluation.scores import score
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.baselines.retrieval import nearest_plans
@@ -118,6 +120,39 @@ def test_evaluating_again_gives_the_same_files(run: Path, found: dict[str, Any],
     evaluate(EvaluationRequest(run_copy, settings=SETTINGS))
     assert json.loads((run_copy / "evaluation.json").read_text()) == found
     assert (run_copy / "predictions.jsonl").read_bytes() == (run / "predictions.jsonl").read_bytes()
+
+
+def test_killed_at_any_moment_an_evaluation_is_the_old_or_the_new_one_as_a_whole(
+    run_copy: Path, tmp_path: Path
+) -> None:
+    old, new = SampleSettings(3, seed=1), SampleSettings(4, seed=2)
+    files = evaluation_files(run_copy, "test", new)
+    texts = {}
+    for settings in (new, old):
+        found = evaluate(EvaluationRequest(run_copy, settings=settings))
+        texts[found.samples.number] = files.predictions.read_bytes()
+    start, seen = Path(shutil.copytree(run_copy, tmp_path / "start")), []
+    for _ in kill_at_every_change(run_copy, evaluate_run, run_copy, new):
+        found = read_evaluation(files.evaluation)
+        predictions = files.find_predictions(found)
+        assert predictions is not None
+        assert predictions.read_bytes() == texts[found.samples.number]
+        seen.append(found.samples.number)
+        if files.new_predictions.exists():
+            evaluate(EvaluationRequest(run_copy, settings=new))
+            assert files.predictions.read_bytes() == texts[4]
+            assert not files.new_predictions.exists()
+        shutil.rmtree(run_copy)
+        shutil.copytree(start, run_copy)
+    assert seen == sorted(seen)
+    assert seen.count(3) > 6
+    assert seen.count(4) > 2
+
+
+def test_evaluating_a_folder_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist"):
+        evaluate(EvaluationRequest(tmp_path / "nothing"))
+    assert not any(tmp_path.iterdir())
 
 
 def test_another_side_has_files_of_its_own(found: dict[str, Any], run_copy: Path) -> None:

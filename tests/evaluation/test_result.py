@@ -32,7 +32,7 @@ def test_a_score_without_an_interval_is_null_in_json(p3iv_run: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 1}, r"evaluation.json has format 1, and this version of p3iv reads format 2. Make it again: p3iv"),
+        ({"format": 1}, r"evaluation.json has format 1, and this version of p3iv reads format 3. Make it again: p3iv"),
         ({"horizon": 0}, "`horizon` is 0; expected greater than or equal to 1. Make it again: p3iv evaluate"),
         ({"side": "all"}, "`side` is 'all'; expected 'train', 'val' or 'test'"),
     ],

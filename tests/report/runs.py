@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -49,7 +50,7 @@ def prediction_line(
 
 def evaluation(*, data: str, horizon: int, num_windows: int, num_actions: int = 12, num_tasks: int = 5) -> Line:
     return {
-        "format": 2,
+        "format": 3,
         "data": data,
         "planner": "p3iv",
         "preset": "tiny",
@@ -75,6 +76,7 @@ def evaluation(*, data: str, horizon: int, num_windows: int, num_actions: int = 
         "positions": [{"position": 1 + place, "accuracy": leaf(0.6)} for place in range(horizon)],
         "smoothing": 1.0,
         "notes": [],
+        "predictions_sha256": "",
     }
 
 
@@ -119,8 +121,19 @@ def make_run(
         json.dumps(prediction_line(number, horizon=horizon, num_actions=num_actions, names=names))
         for number in range(num_windows)
     )
-    (folder / "predictions.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    write_predictions(folder, "".join(f"{line}\n" for line in lines))
     return folder
+
+
+def write_predictions(run: Path, text: str) -> None:
+    """Replace the predictions of a run, as if they had been written with its evaluation.json."""
+    (run / "predictions.jsonl").write_text(text)
+    change(run, predictions_sha256=hashlib.sha256(text.encode()).hexdigest())
+
+
+def add_prediction(run: Path, line: Line) -> None:
+    """Add a line to the predictions of a run, as if they had been written with its evaluation.json."""
+    write_predictions(run, f"{(run / 'predictions.jsonl').read_text()}{json.dumps(line)}\n")
 
 
 def change(run: Path, **values: Any) -> None:

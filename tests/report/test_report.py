@@ -16,7 +16,7 @@ from p3iv.errors import ConfigError, DatasetError, PlanError
 from p3iv.report.gallery import scan_predictions
 from p3iv.report.run_files import ReportError, read_run
 from p3iv.report.write import write_report
-from report.runs import Line, change, leaf, make_run, prediction_line, scores
+from report.runs import Line, add_prediction, change, leaf, make_run, prediction_line, scores, write_predictions
 
 VOID = {"br", "img", "meta"}
 
@@ -96,8 +96,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     ]
     run = make_run(tmp_path / "run", names=names, data='<i>x</i> (<b onload="y">)', settings={"data.split": "<s>.json"})
     line = prediction_line(0, names=names) | {"task": "<script>", "window": "<script>", "video": "<script>"}
-    with (run / "predictions.jsonl").open("a") as lines:
-        lines.write(json.dumps(line) + "\n")
+    add_prediction(run, line)
     change(
         run,
         num_windows=21,
@@ -213,17 +212,22 @@ def test_windows_without_times_samples_or_probability_are_shown(tmp_path: Path) 
     run = make_run(tmp_path / "run", num_windows=2)
     empty: Line = {"start_s": None, "goal_s": None, "plan_probability": None, "samples": []}
     lines = [json.dumps(prediction_line(number) | empty) for number in range(2)]
-    (run / "predictions.jsonl").write_text("\n".join(lines))
+    write_predictions(run, "\n".join(lines))
     assert write_report(run).num_cases == 2
     _, checker = report_of(run)
     assert "Calibration" not in checker.text
 
 
-def test_files_of_different_evaluations_are_noticed(tmp_path: Path) -> None:
+def test_files_of_different_evaluations_are_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    change(run, num_windows=21)
-    (note,) = (note for note in write_report(run).notes if "windows" in note)
-    assert note.startswith("predictions.jsonl has 20 windows and evaluation.json 21")
+    lines = (run / "predictions.jsonl").read_text()
+    (run / "predictions.jsonl").write_text(lines.replace("step number 1", "step number 2"))
+    with pytest.raises(PlanError, match=r"do not belong together: .* Type: p3iv evaluate") as caught:
+        write_report(run)
+    assert str(caught.value).startswith(f"{run / 'predictions.jsonl'} and evaluation.json")
+    assert not (run / "report.html").exists()
+    (run / ".predictions.jsonl.new").write_text(lines)  # where a killed evaluation leaves them
+    assert write_report(run).num_windows == 20
 
 
 def test_notes_do_not_show_folders_of_the_machine(tmp_path: Path) -> None:
@@ -238,7 +242,7 @@ def test_notes_do_not_show_folders_of_the_machine(tmp_path: Path) -> None:
     [
         ("{", "not JSON: "),
         ("[]", "a list; expected an object"),
-        ({"format": 1}, "has format 1, and this version of p3iv reads format 2. Make it again: p3iv evaluate"),
+        ({"format": 1}, "has format 1, and this version of p3iv reads format 3. Make it again: p3iv evaluate"),
         ({"horizon": 0}, "`horizon` is 0; expected greater than or equal to 1. Make it again"),
         ({"num_windows": None}, "`num_windows` is null; expected a valid integer"),
         ({"decoders": [1]}, "`decoders` is a list; expected an object"),
@@ -271,8 +275,7 @@ def test_a_broken_evaluation_is_refused_and_no_report_is_left(
 )
 def test_a_broken_line_is_named(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     run = make_run(tmp_path / "run", num_windows=2)
-    with (run / "predictions.jsonl").open("a") as lines:
-        lines.write(json.dumps(prediction_line(2) | changes) + "\n")
+    add_prediction(run, prediction_line(2) | changes)
     with pytest.raises(PlanError, match=r"predictions\.jsonl:3: ") as caught:
         write_report(run)
     assert message in str(caught.value)

@@ -12,8 +12,7 @@ from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDi
 from p3iv.types import Side, counted
 
 if TYPE_CHECKING:
-    from p3iv.evaluation.evaluate import EvaluationFiles
-    from p3iv.evaluation.result import Evaluation, Scores
+    from p3iv.evaluation.result import Evaluation, EvaluationFiles, Scores
     from p3iv.metrics.bootstrap import Interval
 
 EXAMPLE = "Example: p3iv evaluate runs/first --samples 1500"

@@ -19,11 +19,13 @@ from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
 from p3iv.evaluation.result import (
     Evaluation,
+    EvaluationFiles,
     PositionScore,
     Sampling,
     Scores,
     TaskScores,
     TruthScores,
+    hash_file,
     write_evaluation,
 )
 from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
@@ -132,18 +134,6 @@ class EvaluationRequest:
             raise ConfigError(f"--mode {self.mode}, but it must be one of {', '.join(MODES)}.")
 
 
-@dataclass(frozen=True)
-class EvaluationFiles:
-    """Where an evaluation is written."""
-
-    evaluation: Path
-    predictions: Path
-    actions: Path
-
-    def exist(self) -> bool:
-        return all(path.exists() for path in (self.evaluation, self.predictions, self.actions))
-
-
 def evaluation_files(run: Path, side: Side, settings: SampleSettings, num_others: int = 0) -> EvaluationFiles:
     """The files of one evaluation.
 
@@ -159,7 +149,11 @@ def evaluation_files(run: Path, side: Side, settings: SampleSettings, num_others
 
 
 def evaluate(request: EvaluationRequest) -> Evaluation:
-    """Evaluate the best planner of a run and write the result into the run folder."""
+    """Evaluate the best planner of a run and write the result into the run folder.
+
+    Raises:
+        BusyError: another process is writing the same evaluation.
+    """
     device = choose_device(request.device)
     trained = load_ensemble([run / BEST for run in (request.run, *request.ensemble)], device=str(device))
     dataset = dataset_of(request.run, request.data)
@@ -167,11 +161,25 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     notes = (*data.notes, *_check_data(trained, data, dataset), *_request_notes(request))
     for note in notes:
         request.on_note(note)
+    files = evaluation_files(request.run, request.side, request.settings, len(request.ensemble))
+    with files.replacing():
+        return _evaluate(request, trained, dataset, data, files=files, notes=notes)
+
+
+def _evaluate(
+    request: EvaluationRequest,
+    trained: TrainedPlanner,
+    dataset: Dataset,
+    data: PlanningData,
+    *,
+    files: EvaluationFiles,
+    notes: tuple[str, ...],
+) -> Evaluation:
+    """Sample, score and write; evaluation.json comes last, because it decides which predictions count."""
     windows = data.side(request.side)
     tally = Tally(windows.action_ids, len(data.names), _truth_of(dataset, windows, trained))
-    files = evaluation_files(request.run, request.side, request.settings, len(request.ensemble))
     sampler, task_of = trained.sampler(request.settings), {video.id: video.task for video in dataset.videos}
-    with prediction_writer(files.predictions) as write:
+    with prediction_writer(files.new_predictions) as write:
         size = max(1, CHUNK * 1500 // request.settings.num_samples)  # so that memory does not grow with K
         for first in range(0, len(windows), size):
             here = slice(first, first + size)
@@ -179,7 +187,8 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
             for line in _prediction_lines(windows, here, decoded, names=data.names, task_of=task_of, mode=request.mode):
                 write(line)
             request.on_progress(min(first + size, len(windows)), len(windows))
-    found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes)
+    digest = hash_file(files.new_predictions)
+    found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes, predictions_sha256=digest)
     write_actions(files.actions, data.names)
     write_evaluation(files.evaluation, found)
     return found
@@ -264,6 +273,7 @@ def _summarise(
     *,
     task_of: dict[str, str],
     notes: tuple[str, ...],
+    predictions_sha256: str,
 ) -> Evaluation:
     """Means and intervals of the values of all windows."""
     windows, header, settings = data.side(request.side), trained.header, request.settings
@@ -311,6 +321,7 @@ def _summarise(
         positions=_position_table(recommended, ids, resamples),
         smoothing=trained.transitions.smoothing,
         notes=notes,
+        predictions_sha256=predictions_sha256,
     )
 
 

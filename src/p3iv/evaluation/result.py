@@ -1,21 +1,25 @@
-"""The result of an evaluation (evaluation.json): one class, one reader, one writer."""
+"""The result of an evaluation (evaluation.json): one class, one reader, one writer, and the predictions beside it."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from p3iv.errors import PlanError
-from p3iv.files import write_text
+from p3iv.files import exclusive, write_text
 from p3iv.metrics.bootstrap import Interval
 from p3iv.types import Side
 from p3iv.validation import read_model
 
 EVALUATION_FILE = "evaluation.json"
-FORMAT: Final = 2
+FORMAT: Final = 3
 Scores: TypeAlias = dict[str, Interval]  # by metric
 
 
@@ -59,7 +63,7 @@ class PositionScore(_Part):
 class Evaluation(_Part):
     """Scores by metric: shares from 0 to 1, nats, or numbers of plans; intervals are resampled by video."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     data: str  # label of the dataset; contains SIMULATED where the features are simulated
     planner: str
     preset: str
@@ -83,6 +87,7 @@ class Evaluation(_Part):
     positions: tuple[PositionScore, ...]
     smoothing: float  # of the transitions
     notes: tuple[str, ...]
+    predictions_sha256: str  # of the prediction file that was written with it
 
     @property
     def plan_scores(self) -> Scores:
@@ -120,3 +125,74 @@ def read_evaluation(path: Path) -> Evaluation:
 
 class _Versioned(BaseModel):
     format: int
+
+
+@dataclass(frozen=True)
+class EvaluationFiles:
+    """Where an evaluation is written.
+
+    Two files cannot be replaced in one step, so new predictions wait in a file beside the old ones until
+    evaluation.json, which has their hash, is replaced. Whoever finds that hash finds its predictions in one of the two.
+    """
+
+    evaluation: Path
+    predictions: Path
+    actions: Path
+
+    @property
+    def new_predictions(self) -> Path:
+        """Where predictions wait for their evaluation.json."""
+        return self.predictions.with_name(f".{self.predictions.name}.new")
+
+    def exist(self) -> bool:
+        return all(path.exists() for path in (self.evaluation, self.predictions, self.actions))
+
+    @contextmanager
+    def replacing(self) -> Iterator[None]:
+        """Let one process at a time evaluate, and move its new predictions into place when it has ended.
+
+        Raises:
+            BusyError: another process is writing the same evaluation.
+        """
+        with exclusive(self.evaluation, doing=f"is writing {self.evaluation}"):
+            self._place_new_predictions()
+            try:
+                yield
+            finally:
+                self._place_new_predictions()
+
+    def find_predictions(self, evaluation: Evaluation) -> Path | None:
+        """The prediction file that was written with an evaluation; None if there is no prediction file at all.
+
+        Raises:
+            PlanError: the prediction file is that of another evaluation.
+        """
+        found = [path for path in (self.predictions, self.new_predictions) if path.is_file()]
+        for path in found:
+            if hash_file(path) == evaluation.predictions_sha256:
+                return path
+        if self.predictions not in found:
+            return None
+        raise PlanError(
+            f"{self.predictions} and {self.evaluation.name} do not belong together: one of them was replaced or "
+            f"changed. Type: p3iv evaluate {self.evaluation.parent}"
+        )
+
+    def _place_new_predictions(self) -> None:
+        """Move new predictions into place if evaluation.json is about them; otherwise delete them."""
+        if not self.new_predictions.is_file():
+            return
+        try:
+            belong = read_evaluation(self.evaluation).predictions_sha256 == hash_file(self.new_predictions)
+        except PlanError:  # there is no evaluation.json yet, or none that can be read
+            belong = False
+        if belong:
+            self.new_predictions.replace(self.predictions)
+        else:
+            self.new_predictions.unlink()
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

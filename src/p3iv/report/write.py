@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p3iv.errors import ConfigError, DatasetError
+from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines_at
 from p3iv.files import write_text
 from p3iv.plans.distribution import PlanDistribution
-from p3iv.report.gallery import FrameSource, Scan, choose_cases, scan_predictions
+from p3iv.plans.draws import SampleSettings
+from p3iv.report.gallery import FrameSource, choose_cases, scan_predictions
 from p3iv.report.graph import merge_plans
 from p3iv.report.graph_drawing import HORIZONTAL, draw_graph
 from p3iv.report.html import standalone_svg
@@ -49,15 +51,15 @@ def write_report(
         raise ConfigError(f"--cases {num_cases}, but it must be from 0 to {MAX_CASES}.")
     record = read_run(run)
     frames = FrameSource(_dataset_folder(record, data))
-    predictions = run / PREDICTIONS_FILE
-    scan = scan_predictions(predictions) if predictions.is_file() else None
+    predictions = evaluation_files(run, "test", SampleSettings()).find_predictions(record.evaluation)
+    scan = scan_predictions(predictions) if predictions else None
     chosen = choose_cases(scan.candidates, num_cases) if scan else []
-    notes = [*_check_windows(record, scan), *_check_epoch(record)]
+    notes = [*_check_predictions(predictions), *_check_epoch(record)]
     content = Content(
         run=record,
         published=find_published(record),
         reliability=scan.reliability if scan else None,
-        cases=read_lines_at(predictions, [case.offset for case in chosen], NamedLine) if chosen else (),
+        cases=read_lines_at(predictions, [case.offset for case in chosen], NamedLine) if predictions else (),
         frames=frames,
         notes=tuple(notes),
     )
@@ -95,16 +97,9 @@ def _dataset_folder(run: RunRecord, data: Path | None) -> Path | None:
     return run.environment.dataset if run.environment else None
 
 
-def _check_windows(run: RunRecord, scan: Scan | None) -> list[str]:
-    if scan is None:
-        return [f"the run has no {PREDICTIONS_FILE}, so there are no plans to show; evaluate it again"]
-    found, expected = len(scan.candidates), run.evaluation.num_windows
-    if found != expected:
-        return [
-            f"{PREDICTIONS_FILE} has {counted(found, 'window')} and evaluation.json {expected}: they are from "
-            "different evaluations"
-        ]
-    return []
+def _check_predictions(predictions: Path | None) -> Iterator[str]:
+    if predictions is None:
+        yield f"the run has no {PREDICTIONS_FILE}, so there are no plans to show; evaluate it again"
 
 
 def draw_distribution(distribution: PlanDistribution) -> str:
