@@ -132,9 +132,15 @@ def video_folder(folder: Path) -> None:
 
 
 def sound_file(folder: Path) -> None:
-    """A container without pictures: PyAV opens the header of a WAV file under any name."""
-    data = b"WAVEfmt \x10\0\0\0\1\0\1\0@\x1f\0\0@\x1f\0\0\1\0\x08\0data\x40\0\0\0" + bytes(64)
-    put_video(folder, "tabletop-0000.avi", b"RIFF" + len(data).to_bytes(4, "little") + data)
+    """A container without pictures."""
+    import av
+
+    put_video(folder, "tabletop-0000.avi")
+    with av.open(folder / "videos" / "tabletop-0000.avi", "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), format="s16", layout="mono")
+        frame.sample_rate = 8000
+        container.mux(stream.encode(frame))
 
 
 def unknown_codec(folder: Path) -> None:

@@ -8,15 +8,18 @@ import sys
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import av
 import numpy as np
 import pytest
+from av.video.stream import VideoStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from clips import number_of, numbered, write_clip
+from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
 from p3iv.features.video import VideoReader, find_fault, naming_faults
@@ -105,6 +108,26 @@ def test_other_codecs_and_containers(tmp_path: Path, codec: str, name: str) -> N
         assert [number_of(picture.pixels) for picture in reader.frames_at([0.5, 1.5])] == [12, 37]
 
 
+CODECS = {".webm": "libvpx-vp9", ".avi": "mpeg4", ".mpg": "mpeg2video", ".mpeg": "mpeg1video", ".wmv": "wmv2"}
+
+
+@pytest.mark.parametrize("suffix", [*VIDEO_SUFFIXES, ".wmv"])
+def test_every_container_that_is_accepted_opens(tmp_path: Path, suffix: str) -> None:
+    write_frames(tmp_path / f"x{suffix}", 50, rate=25, codec=CODECS.get(suffix, "libx264"))
+    with VideoReader(tmp_path / f"x{suffix}") as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at([0.0, 1.0])] == [0, 25]
+
+
+def write_frames(path: Path, number: int, *, rate: int, codec: str = "libx264") -> None:
+    """Numbered frames at a constant rate, for containers and codecs without time stamps in milliseconds."""
+    with av.open(path, "w") as container:
+        stream = cast(VideoStream, container.add_stream(codec, rate=rate, options={"g": "10"}))
+        stream.width, stream.height, stream.pix_fmt = 128, 32, "yuv420p"
+        for place in range(number):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(numbered(place), format="rgb24")))
+        container.mux(stream.encode())
+
+
 @pytest.mark.parametrize(("degrees", "turns"), [(90, 1), (-90, 3), (180, 2)])
 def test_rotation_is_honoured(tmp_path: Path, degrees: float, turns: int) -> None:
     write_clip(tmp_path / "x.mp4", EVEN_MS[:5], size=(128, 128), rotation=degrees)
@@ -186,6 +209,7 @@ def spoil(name: str, folder: Path) -> Path:
             "8 EB header": b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\1mdat" + b"\x7f" + b"\xff" * 7,
             "unknown codec": good.replace(b"avc1", b"zzzz"),
             "playlist": b"#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n",
+            "list of files": b"ffconcat version 1.0\nfile good.mp4\n",
         }[name]
         path.write_bytes(content)
     return path
@@ -212,6 +236,7 @@ FAULTS = {
     "8 EB header": "no video stream|cannot be read",
     "unknown codec": "its video codec has no decoder here",
     "playlist": "cannot be read",
+    "list of files": "its container is not one of mov, ",
 }
 
 
@@ -223,6 +248,23 @@ def test_a_file_that_is_not_a_video_is_named(tmp_path: Path, name: str) -> None:
         pass
     assert str(caught.value).startswith(f"{path}: ")
     assert find_fault(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.mp4", "ffconcat version 1.0\nfile good.ts\n"),
+        ("x.ts", "ffconcat version 1.0\nfile good.ts\n"),
+        ("x.m3u8", "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:2.4,\ngood.ts\n#EXT-X-ENDLIST\n"),
+    ],
+)
+def test_a_list_of_files_does_not_open_its_neighbours(tmp_path: Path, name: str, content: str) -> None:
+    write_clip(tmp_path / "good.ts", EVEN_MS[:60])
+    assert find_fault(tmp_path / "good.ts") is None
+    (tmp_path / name).write_text(content)
+    with av.open(tmp_path / name) as container:
+        assert container.streams.video  # FFmpeg would open it
+    assert "its container is not one of mov, " in (find_fault(tmp_path / name) or "")
 
 
 @pytest.mark.parametrize("error", [OverflowError("too far"), AttributeError("no decoder"), AssertionError()])
@@ -260,6 +302,7 @@ def test_a_moment_that_the_video_never_reaches_is_an_error(folder: Path) -> None
 MEASURE = """
 import resource, sys
 from pathlib import Path
+from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.video import VideoReader
 for name in sys.argv[1:]:
@@ -276,9 +319,13 @@ for name in sys.argv[1:]:
 
 
 def huge_header(folder: Path) -> Path:
-    """Raw video that announces pictures of 216 MB and has none."""
-    (folder / "x.mp4").write_bytes(b"YUV4MPEG2 W12000 H12000 F25:1 Ip C420jpeg\nFRAME\n" + bytes(1000))
-    return folder / "x.mp4"
+    """Raw video that announces pictures of 216 MB and has small ones."""
+    write_clip(folder / "x.avi", EVEN_MS[:3], codec="rawvideo", size=(64, 64))
+    content = (folder / "x.avi").read_bytes()
+    small, large = (struct.pack("<Iii", 40, size, size) for size in (64, 12000))
+    assert content.count(small) == 1
+    (folder / "x.avi").write_bytes(content.replace(small, large))
+    return folder / "x.avi"
 
 
 def huge_frames(folder: Path) -> Path:

@@ -30,6 +30,22 @@ except ImportError as error:
 
 MAX_MISSING_S: Final = 1.0  # between the declared length of a file and its last frame; containers round
 
+# FFmpeg opens these only: each is one file. Playlists, such as concat and hls, open other files by their paths.
+CONTAINERS: Final = (
+    "mov",
+    "matroska",
+    "avi",
+    "mpegts",
+    "mpeg",
+    "mpegvideo",
+    "m4v",
+    "h264",
+    "hevc",
+    "flv",
+    "asf",
+    "ogg",
+)
+
 _LONG_GAP_S: Final = 5  # a gap worth seeking over while the key frames are unknown (Matroska's index is read late)
 
 _DEFAULT_RATE: Final = Fraction(30)  # frames per second of a file that has neither times nor a rate
@@ -59,11 +75,7 @@ def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
     """
     with naming_faults(path):
         _require_file(path)
-        # A URL, since PyAV takes names such as http:x for protocols; a whitelist, since playlists open other files.
-        # Text in another encoding, such as a title in Latin-1, is no reason to refuse a video.
-        container = av.open(
-            f"file:{os.fspath(path)}", options={"protocol_whitelist": "file"}, metadata_errors="replace"
-        )
+        container = _open_container(path)
         try:
             stream = _video_stream(container)
             stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
@@ -72,6 +84,15 @@ def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
             container.close()
             raise
     return container, stream
+
+
+def _open_container(path: Path) -> InputContainer:
+    options = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
+    try:
+        # A URL, since PyAV takes names such as http:x for protocols. A title in Latin-1 must not make PyAV fail.
+        return av.open(f"file:{os.fspath(path)}", options=options, metadata_errors="replace")
+    except av.ArgumentError as error:  # FFmpeg's answer to other containers
+        raise FeatureError(f"is damaged, or its container is not one of {', '.join(CONTAINERS)}") from error
 
 
 def find_fault(path: Path) -> str | None:
