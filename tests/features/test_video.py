@@ -22,7 +22,7 @@ from clips import number_of, numbered, write_clip
 from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
-from p3iv.features.video import VideoReader, find_fault, naming_faults
+from p3iv.features.video import MAX_LENGTH_S, VideoReader, find_fault, naming_faults
 
 B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
 EVEN_MS = [40 * number for number in range(200)]
@@ -291,6 +291,17 @@ def test_a_video_that_ends_early_is_named(tmp_path: Path) -> None:
     content = (tmp_path / "x.mp4").read_bytes()
     (tmp_path / "x.mp4").write_bytes(content[: content.index(b"mdat") + 4000])
     with pytest.raises(FeatureError, match=r"x.mp4: truncated: 8.0 s declared"), VideoReader(tmp_path / "x.mp4"):
+        pass
+
+
+@pytest.mark.parametrize("live", ["0", "1"])  # a live file does not declare its length
+def test_a_video_of_years_is_refused(tmp_path: Path, live: str) -> None:
+    day_ms = 1000 * MAX_LENGTH_S
+    for name, last_ms in (("day.mkv", day_ms - 2000), ("long.mkv", day_ms + 1000), ("far.mkv", 10**11)):
+        write_clip(tmp_path / name, [0, 1000, last_ms], container_options={"live": live})
+    assert find_fault(tmp_path / "day.mkv") is None
+    assert (find_fault(tmp_path / "long.mkv") or "").endswith("s long; up to 86400 s (24 h) are read")
+    with pytest.raises(FeatureError, match=r"far.mkv: is 10000000\d s long"), VideoReader(tmp_path / "far.mkv"):
         pass
 
 

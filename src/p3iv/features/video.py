@@ -30,6 +30,9 @@ except ImportError as error:
 
 MAX_MISSING_S: Final = 1.0  # between the declared length of a file and its last frame; containers round
 
+# A day of a camera. Longer times come from damaged files; a row is made for each of these seconds.
+MAX_LENGTH_S: Final = 24 * 60 * 60
+
 # FFmpeg opens these only: each is one file. Playlists, such as concat and hls, open other files by their paths.
 CONTAINERS: Final = (
     "mov",
@@ -118,9 +121,10 @@ def measure_s(container: InputContainer, stream: VideoStream) -> Fraction:
     """The time from second 0 to the end of the last packet; only packets after the last key frame are read.
 
     Raises:
-        FeatureError: the file is a second shorter than it declares, or empty.
+        FeatureError: the file is a second shorter than it declares, or empty, or too long.
     """
     declared_s = _declared_s(container, stream)
+    _require_short(declared_s)
     origin = time_origin(container, stream)
     if declared_s > 0 and stream.time_base:
         container.seek(int((origin + declared_s) / stream.time_base), stream=stream)
@@ -132,7 +136,15 @@ def measure_s(container: InputContainer, stream: VideoStream) -> Fraction:
     last_s = max(ends, default=Fraction(0))
     if not ends or last_s < declared_s - Fraction(MAX_MISSING_S):
         raise FeatureError(f"truncated: {float(declared_s):.1f} s declared, {float(last_s):.1f} s found")
+    _require_short(last_s)
     return last_s
+
+
+def _require_short(length_s: Fraction) -> None:
+    if length_s > MAX_LENGTH_S:
+        raise FeatureError(
+            f"is {float(length_s):.0f} s long; up to {MAX_LENGTH_S} s ({MAX_LENGTH_S // 3600} h) are read"
+        )
 
 
 def _require_file(path: Path) -> None:
