@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -38,6 +40,7 @@ KINDS = {
     "late.mp4": LATE_MS,
     "late.mkv": LATE_MS,
     "late.ts": LATE_MS,
+    "uneven.flv": UNEVEN_MS,
 }
 
 
@@ -108,14 +111,51 @@ def test_other_codecs_and_containers(tmp_path: Path, codec: str, name: str) -> N
         assert [number_of(picture.pixels) for picture in reader.frames_at([0.5, 1.5])] == [12, 37]
 
 
-CODECS = {".webm": "libvpx-vp9", ".avi": "mpeg4", ".mpg": "mpeg2video", ".mpeg": "mpeg1video", ".wmv": "wmv2"}
+CODECS = {
+    ".webm": "libvpx-vp9",
+    ".avi": "mpeg4",
+    ".mpg": "mpeg2video",
+    ".mpeg": "mpeg1video",
+    ".wmv": "wmv2",
+    ".hevc": "libx265",
+}
 
 
-@pytest.mark.parametrize("suffix", [*VIDEO_SUFFIXES, ".wmv"])
+@pytest.mark.parametrize("suffix", [*VIDEO_SUFFIXES, ".flv", ".wmv", ".h264", ".hevc"])
 def test_every_container_that_is_accepted_opens(tmp_path: Path, suffix: str) -> None:
     write_frames(tmp_path / f"x{suffix}", 50, rate=25, codec=CODECS.get(suffix, "libx264"))
     with VideoReader(tmp_path / f"x{suffix}") as reader:
         assert [number_of(picture.pixels) for picture in reader.frames_at([0.0, 1.0])] == [0, 25]
+
+
+@pytest.mark.parametrize("suffix", [".h264", ".flv"])
+def test_all_frames_of_a_long_gap_are_counted(tmp_path: Path, suffix: str) -> None:
+    """A raw stream has no times, only a rate; H.264 in FLV has no packet after a seek to its end."""
+    write_frames(tmp_path / f"x{suffix}", 205, rate=10)
+    with VideoReader(tmp_path / f"x{suffix}") as reader:
+        assert 20.4 <= reader.length_s <= 20.5  # FLV has no length of its last frame
+        moments = [0.0, 1.0, 1.05, 12.0, 20.0]
+        assert [number_of(picture.pixels) for picture in reader.frames_at(moments)] == [0, 10, 10, 120, 200]
+    assert find_fault(tmp_path / f"x{suffix}") is None
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".avi", ".ts", ".flv", ".h264"])
+def test_a_video_of_one_frame_is_a_video(tmp_path: Path, suffix: str) -> None:
+    write_frames(tmp_path / f"x{suffix}", 1, rate=25, codec=CODECS.get(suffix, "libx264"))
+    with VideoReader(tmp_path / f"x{suffix}") as reader:
+        assert reader.num_seconds == 1
+        assert [number_of(picture.pixels) for picture in reader.frames_at([0.0, 0.5])] == [0, 0]
+
+
+def test_whole_seconds_are_exact_where_the_start_is_not_a_whole_number_of_microseconds(tmp_path: Path) -> None:
+    write_frames(tmp_path / "x.mpg", 100, rate=30, codec="mpeg2video")
+    with av.open(tmp_path / "x.mpg") as container:
+        stream = container.streams.video[0]
+        assert stream.start_time is not None and stream.time_base is not None
+        start_us = stream.start_time * stream.time_base * av.time_base
+    assert 0 < start_us - int(start_us) < Fraction(1, 2)  # rounded down, all frames would come late
+    with VideoReader(tmp_path / "x.mpg") as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at([0.0, 1.0, 2.0, 3.0])] == [0, 30, 60, 90]
 
 
 def write_frames(path: Path, number: int, *, rate: int, codec: str = "libx264") -> None:
@@ -290,6 +330,13 @@ def test_a_video_that_ends_early_is_named(tmp_path: Path) -> None:
     )
     content = (tmp_path / "x.mp4").read_bytes()
     (tmp_path / "x.mp4").write_bytes(content[: content.index(b"mdat") + 4000])
+    decoded_s = 0.0
+    with av.open(tmp_path / "x.mp4") as container, suppress(av.FFmpegError):
+        for frame in container.decode(video=0):
+            decoded_s = max(decoded_s, float(frame.time or 0))
+    found = re.fullmatch(r"truncated: 8.0 s declared, (.*) s found", find_fault(tmp_path / "x.mp4") or "")
+    assert found is not None
+    assert 1 < decoded_s < float(found[1]) < decoded_s + 0.4
     with pytest.raises(FeatureError, match=r"x.mp4: truncated: 8.0 s declared"), VideoReader(tmp_path / "x.mp4"):
         pass
 

@@ -20,9 +20,9 @@ from p3iv.files import atomic_file
 
 try:
     import av
-    from av import VideoFrame
+    from av import Packet, VideoFrame
     from av.container import InputContainer
-    from av.stream import Disposition
+    from av.stream import Disposition, Stream
     from av.video.codeccontext import VideoCodecContext
     from av.video.stream import VideoStream
 except ImportError as error:
@@ -102,42 +102,86 @@ def find_fault(path: Path) -> str | None:
     """Why a file is not a complete video, or None; it is opened and read from near its end, not decoded."""
     try:
         with naming_faults(path):
-            container, stream = open_video(path)
-            with container:
-                measure_s(container, stream)
+            measure_s(path)
     except FeatureError as error:
         return str(error).removeprefix(f"{path}: ")
     return None
 
 
 def time_origin(container: InputContainer, stream: VideoStream) -> Fraction:
-    """Second 0 of a video on the clock of its file: the start of the first stream, as in players and ffmpeg."""
-    if container.start_time is not None:
-        return Fraction(container.start_time, av.time_base)
+    """Second 0 of a video on the clock of its file: the start of the first stream, as in players and ffmpeg.
+
+    FFmpeg rounds it to microseconds. Frames would come up to half a microsecond late, and whole seconds would show the
+    frame before, so take the exact start of the stream that it comes from.
+    """
+    if container.start_time is None:
+        return _start_s(stream)
+    starts = [_start_s(stream) for stream in container.streams if stream.start_time is not None]
+    rounded = Fraction(container.start_time, av.time_base)
+    return min((start for start in starts if abs(start - rounded) < Fraction(1, av.time_base)), default=rounded)
+
+
+def _start_s(stream: Stream) -> Fraction:
     return (stream.start_time or 0) * (stream.time_base or Fraction(0))
 
 
-def measure_s(container: InputContainer, stream: VideoStream) -> Fraction:
-    """The time from second 0 to the end of the last packet; only packets after the last key frame are read.
+def measure_s(path: Path) -> Fraction:
+    """The time from second 0 to the end of the last packet.
+
+    Only packets after the last key frame are read. If they do not reach the declared end, all packets are: after a
+    seek, H.264 in FLV has none, raw streams have no times, and a truncated file has none at its declared end.
 
     Raises:
         FeatureError: the file is a second shorter than it declares, or empty, or too long.
     """
-    declared_s = _declared_s(container, stream)
-    _require_short(declared_s)
-    origin = time_origin(container, stream)
-    if declared_s > 0 and stream.time_base:
-        container.seek(int((origin + declared_s) / stream.time_base), stream=stream)
-    ends = [
-        (packet.pts + (packet.duration or 0)) * packet.time_base - origin
-        for packet in container.demux(stream)
-        if packet.pts is not None and packet.size and not packet.is_corrupt
-    ]
-    last_s = max(ends, default=Fraction(0))
-    if not ends or last_s < declared_s - Fraction(MAX_MISSING_S):
-        raise FeatureError(f"truncated: {float(declared_s):.1f} s declared, {float(last_s):.1f} s found")
+    container, stream = open_video(path)
+    with container:
+        declared_s = _declared_s(container, stream)
+        _require_short(declared_s)
+        last_s = _end_after_seek_s(container, stream, declared_s)
+    needed_s = declared_s - Fraction(MAX_MISSING_S)
+    if last_s is None or last_s < needed_s:
+        container, stream = open_video(path)  # not every container can seek back to its first packet
+        with container:
+            last_s = _end_s(container, stream)
+    if last_s is None or last_s < needed_s:
+        raise FeatureError(f"truncated: {float(declared_s):.1f} s declared, {float(last_s or 0):.1f} s found")
     _require_short(last_s)
     return last_s
+
+
+def _end_after_seek_s(container: InputContainer, stream: VideoStream, declared_s: Fraction) -> Fraction | None:
+    if declared_s <= 0 or not stream.time_base:
+        return None
+    try:
+        container.seek(int((time_origin(container, stream) + declared_s) / stream.time_base), stream=stream)
+        return _end_s(container, stream)
+    except av.FFmpegError:
+        return None
+
+
+def _end_s(container: InputContainer, stream: VideoStream) -> Fraction | None:
+    """The end of the last packet from here on, if there is one; packets without times follow one another."""
+    origin, step_s = time_origin(container, stream), _step_s(stream)
+    end_s: Fraction | None = None
+    for packet in container.demux(stream):
+        if not packet.size or packet.is_corrupt:
+            continue
+        stamp, length_s = _stamp(packet), (packet.duration or 0) * packet.time_base
+        if stamp is None:
+            end_s = (end_s or Fraction(0)) + (length_s or step_s)
+        else:
+            end_s = max(end_s or Fraction(0), stamp * packet.time_base + length_s - origin)
+    return end_s
+
+
+def _stamp(timed: Packet[VideoStream] | VideoFrame) -> int | None:
+    return timed.pts if timed.pts is not None else timed.dts
+
+
+def _step_s(stream: VideoStream) -> Fraction:
+    """The time between frames, for files that have no times; the average rate of a raw stream is always 25."""
+    return 1 / (stream.guessed_rate or stream.average_rate or _DEFAULT_RATE)
 
 
 def _require_short(length_s: Fraction) -> None:
@@ -178,7 +222,7 @@ def require_small(width: int, height: int) -> None:
 def _declared_s(container: InputContainer, stream: VideoStream) -> Fraction:
     """The declared length; 0 if there is none, as in raw streams."""
     if stream.duration is not None and stream.time_base is not None:
-        starts_late = (stream.start_time or 0) * stream.time_base - time_origin(container, stream)
+        starts_late = _start_s(stream) - time_origin(container, stream)
         return stream.duration * stream.time_base + max(starts_late, Fraction(0))
     # Matroska counts from 0 on the file's clock, others from second 0 of the video: take the shorter of the two.
     duration_s = Fraction(container.duration or 0, av.time_base)
@@ -210,9 +254,7 @@ class VideoReader:
 
     def __enter__(self) -> Self:
         with naming_faults(self.path):
-            container, stream = open_video(self.path)
-            with container:
-                self.length_s = measure_s(container, stream)
+            self.length_s = measure_s(self.path)
             self._restart()
         return self
 
@@ -249,7 +291,7 @@ class VideoReader:
 
     def _is_worth_seeking(self, moment: Fraction) -> bool:
         """Whether there is a key frame between the last decoded frame and the moment."""
-        if self._upcoming is None or moment <= self._upcoming.time_s:
+        if self._upcoming is None or moment <= self._upcoming.time_s or _stamp(self._upcoming.content) is None:
             return False
         time_base, index = self._stream.time_base, self._stream.index_entries
         if len(index) < 2 or not time_base:
@@ -298,21 +340,22 @@ class VideoReader:
 
     def _decode(self, *, from_start: bool) -> Iterator[_Frame]:
         """The frames in the order of their times; frames that go back in time, in damaged files, are skipped."""
-        last_s: Fraction | None = None
-        step_s = 1 / (self._stream.average_rate or self._stream.guessed_rate or _DEFAULT_RATE)
+        last: _Frame | None = None
+        step_s = _step_s(self._stream)
         for content in self._containers[0].decode(self._stream):
             self.num_decoded += 1
-            stamp = content.pts if content.pts is not None else content.dts
+            stamp, length_s = _stamp(content), (content.duration or 0) * (content.time_base or 0)
             if stamp is not None and content.time_base:
                 time_s = stamp * content.time_base - self._origin
-            elif last_s is not None or from_start:
-                time_s = Fraction(0) if last_s is None else last_s + step_s
+            elif last is not None or from_start:
+                length_s = length_s or step_s
+                time_s = Fraction(0) if last is None else last.time_s + (last.end_s - last.time_s or step_s)
             else:
                 return  # after a jump, the time of a frame without a time stamp is unknown
-            if last_s is not None and time_s <= last_s:
+            if last is not None and time_s <= last.time_s:
                 continue
-            last_s = time_s
-            yield _Frame(content, time_s, time_s + (content.duration or 0) * (content.time_base or 0))
+            last = _Frame(content, time_s, time_s + length_s)
+            yield last
 
     def _picture(self, frame: _Frame) -> Picture:
         require_small(frame.content.width, frame.content.height)
