@@ -1,4 +1,4 @@
-"""One small, sound release of each kind, for the tests to read and to spoil."""
+"""One small, correct release of each kind, for tests that read it or damage it first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface that every planner implements: build, fit, train, sample, save.
+"""The interface that every planner implements: build, fit, train, sample, plan.
 
 A planner is an `nn.Module` that is built from the sizes of the data and the settings of a run, so that saving and
 loading it means saving and loading its state dict. Training, evaluation and `p3iv.Planner` use the methods of
@@ -194,7 +194,7 @@ def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
 def cosine_positions(num_tokens: int, width: int) -> Tensor:
     """The fixed sine and cosine positions of Vaswani et al., (num_tokens, width)."""
     rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
-    angle = torch.arange(num_tokens)[:, None] * rate  # (N, width / 2)
+    angle = torch.arange(num_tokens)[:, None] * rate  # (L, width / 2)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
 
 

@@ -1,4 +1,4 @@
-"""What actions change: recovered where changes add up, worth what the formula says, and let be where they do not."""
+"""What actions change: found where changes add up, scored as the formula says, and not used where they do not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The memory-augmented decoder (section 3.2): blocks of self-attention, cross-attention to one memory, feed-forward.
 
 Tokens have an axis of latents, because many plans of one start and goal differ only in their noise: what they share is
-computed once. Shapes: B windows, S latents, N tokens, D width, H heads, d = D / H, M memory slots.
+computed once. Shapes: B windows, S latents, L tokens, D width, H heads, d = D / H, M memory slots.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class DecoderBlock(nn.Module):
         """Attend and transform.
 
         Args:
-            tokens: (B, S, N, D).
-            projected: queries, keys and values of the tokens, (B, S, N, 3D).
+            tokens: (B, S, L, D).
+            projected: queries, keys and values of the tokens, (B, S, L, 3D).
             memory: the memory's keys and values for this block, (M, 2D), or None.
             dropout: where the masks come from.
             first_output: tokens before this one are attended to but not computed further.
 
         Returns:
-            (B, S, N - first_output, D)
+            (B, S, L - first_output, D)
         """
         attended = self.self_output(attend_within(projected, self.heads, first_output))
         return self.read_and_feed(dropout.add(tokens[:, :, first_output:], attended), memory, dropout)
@@ -133,14 +133,14 @@ class MemoryDecoder(nn.Module):
         """Decode every latent of every window.
 
         Args:
-            shared: the tokens without their noise, (B, N, D).
+            shared: the tokens without their noise, (B, L, D).
             noise: what each latent adds to every token, (B or 1, S, D); None for the deterministic planner.
 
         Returns:
-            The last N - 1 tokens, (B, S, N - 1, D); nothing is read at the start token, so the last block skips it.
+            The last L - 1 tokens, (B, S, L - 1, D); nothing is read at the start token, so the last block skips it.
         """
         dropout = Dropout(self.dropout if self.training else 0.0)
-        tokens = shared[:, None]  # (B, 1, N, D)
+        tokens = shared[:, None]  # (B, 1, L, D)
         project = self.stack[0].self_projection
         projected = project(tokens)
         if noise is not None:
@@ -167,20 +167,20 @@ class MemoryDecoder(nn.Module):
 
 
 def attend_within(projected: Tensor, heads: int, first_output: int) -> Tensor:
-    """Self-attention of (B, S, N, 3D) for the tokens from `first_output` on: (B, S, N - first_output, D).
+    """Self-attention of (B, S, L, 3D) for the tokens from `first_output` on: (B, S, L - first_output, D).
 
     A plan has few tokens: products of 4 x 16 matrices cost more than elementwise products and sums.
     """
-    query, key, value = projected.unflatten(-1, (3, heads, -1)).unbind(-3)  # each (B, S, N, H, d)
-    query = query[:, :, first_output:, None] * query.shape[-1] ** -0.5  # (B, S, N', 1, H, d)
-    weights = (query * key[:, :, None]).sum(dim=-1).softmax(dim=3)  # (B, S, N', N, H)
+    query, key, value = projected.unflatten(-1, (3, heads, -1)).unbind(-3)  # each (B, S, L, H, d)
+    query = query[:, :, first_output:, None] * query.shape[-1] ** -0.5  # (B, S, L', 1, H, d)
+    weights = (query * key[:, :, None]).sum(dim=-1).softmax(dim=3)  # (B, S, L', L, H)
     read: Tensor = (weights[..., None] * value[:, :, None]).sum(dim=3)
     return read.flatten(3)
 
 
 def attend_to_memory(query: Tensor, keys_values: Tensor, heads: int) -> Tensor:
-    """Cross-attention of all tokens of all windows (B, S, N, D), as one long row of queries, to the memory (M, 2D)."""
+    """Cross-attention of all tokens of all windows (B, S, L, D), as one long row of queries, to the memory (M, 2D)."""
     key, value = keys_values.unflatten(-1, (2, heads, -1)).permute(1, 2, 0, 3)  # each (H, M, d)
-    row = query.flatten(0, -2).unflatten(-1, (heads, -1)).transpose(0, 1)  # (H, B S N, d)
+    row = query.flatten(0, -2).unflatten(-1, (heads, -1)).transpose(0, 1)  # (H, B S L, d)
     read = functional.scaled_dot_product_attention(row[None], key[None], value[None])[0]
     return read.transpose(0, 1).reshape(query.shape)

@@ -99,19 +99,19 @@ class _Latents:
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
         planner, blocks = self.planner, self.planner.decoder.stack
-        tokens = planner.tokens(start[None], goal[None])[0]  # (N, D)
+        tokens = planner.tokens(start[None], goal[None])[0]  # (L, D)
         outputs = [0] * (len(blocks) - 1) + [1]  # the last block skips the start token
         query, key, value = blocks[0].self_projection(tokens).chunk(3, dim=-1)
-        query, key = self._heads(query)[outputs[0] :], self._heads(key)  # (N, H, d)
+        query, key = self._heads(query)[outputs[0] :], self._heads(key)  # (L, H, d)
         own = torch.einsum("nhd,mhd->nmh", query, key)
         kept = tokens[outputs[0] :]
         split = (planner.sizes.heads, -1)
         output = blocks[0].self_output.weight.unflatten(1, split)
-        mixed = torch.einsum("mhd,ehd->mhe", value.unflatten(1, split), output).flatten(0, 1)  # (N H, D)
+        mixed = torch.einsum("mhd,ehd->mhe", value.unflatten(1, split), output).flatten(0, 1)  # (L H, D)
         off = Dropout(0.0)
         for queries, added in zip(self.queries, self.added, strict=True):
             noise = torch.einsum("shd,mhd->smh", queries, key)
-            weights = (own + noise[:, None]).softmax(dim=2).flatten(2)  # (S, N', N H)
+            weights = (own + noise[:, None]).softmax(dim=2).flatten(2)  # (S, L', L H)
             attended = torch.addmm(added.repeat_interleave(len(kept), 0), weights.flatten(0, 1), mixed)
             hidden = attended.view(len(queries), len(kept), -1).add_(kept)
             hidden = blocks[0].read_and_feed(hidden, self.memory[0], off)[None]
