@@ -34,7 +34,9 @@ def test_the_closed_form_equals_a_refit_without_each_group(num_rows: int, penalt
         own = groups == group
         expected = rows[own] @ refit(rows[~own], targets[~own], penalty)
         torch.testing.assert_close(fit.held_out[own], expected, atol=1e-6, rtol=0)
-    torch.testing.assert_close(GroupedRidge(rows, groups).fit(targets, penalty, judged=7).held_out, fit.held_out[:7])
+    torch.testing.assert_close(
+        GroupedRidge(rows, groups).fit(targets, penalty, num_scored=7).held_out, fit.held_out[:7]
+    )
 
 
 def test_rows_that_depend_on_one_another_have_a_fit_too() -> None:
@@ -48,15 +50,15 @@ def test_the_penalty_is_the_one_most_often_right_on_judged_rows_that_were_left_o
     rows, groups, ids = problem(200, width=30)
     ids = (rows[:, :5] + 0.3 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1))).argmax(dim=1)
     ridge = GroupedRidge(rows, groups)
-    judged = 120
+    num_scored = 120
     targets = functional.one_hot(ids, 5).double()
-    right = {p: int((ridge.fit(targets, p).held_out.argmax(dim=1) == ids)[:judged].sum()) for p in PENALTIES}
+    right = {p: int((ridge.fit(targets, p).held_out.argmax(dim=1) == ids)[:num_scored].sum()) for p in PENALTIES}
     assert len(set(right.values())) > 1
-    assert right[ridge.choose(ids, 5, judged=judged).penalty] == max(right.values())
+    assert right[ridge.choose(ids, 5, num_scored=num_scored).penalty] == max(right.values())
 
 
 def test_no_group_scores_itself() -> None:
-    """Other labels in a group change nothing of what is said of it, and something of what is said of the others."""
+    """Other labels in a group leave its own held-out scores as they are, and change those of the other groups."""
     rows, groups, ids = problem(60)
     changed = torch.where(groups == 2, (ids + 1) % 5, ids)
     first, second = (GroupedRidge(rows, groups).fit(functional.one_hot(i, 5).double(), 3.0) for i in (ids, changed))

@@ -21,7 +21,7 @@ FEW = 5
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weigh five plans again, so that others are left."""
-    monkeypatch.setattr(p3iv.plans.chain, "RESCORED", FEW)
+    monkeypatch.setattr(p3iv.plans.chain, "NUM_RESCORED", FEW)
 
 
 def example(seed: int, horizon: int, num_actions: int, zeros: float = 0.0) -> tuple[RescoredChain, Tensor]:
@@ -38,13 +38,13 @@ def example(seed: int, horizon: int, num_actions: int, zeros: float = 0.0) -> tu
     for window in range(3):
         first = shares[window].argsort(descending=True, stable=True)[:FEW].tolist()
         mass = sum(float(shares[window, number]) for number in first)
-        weighed = {}
+        reweighted = {}
         for number in first:
             plan = plans[number].tolist()
             fit = sum(float(each[window, a]) for a in plan) - sum(float(both[a, b]) for a in plan for b in plan)
-            weighed[number] = float(shares[window, number]) * math.exp(fit)
+            reweighted[number] = float(shares[window, number]) * math.exp(fit)
         for number in first:
-            fitted = mass * weighed[number] / sum(weighed.values())
+            fitted = mass * reweighted[number] / sum(reweighted.values())
             written[window, number] = 0.9 * fitted + 0.1 * shares[window, number]
     return RescoredChain.over(Chain.of(emissions, transitions), each, both), written
 

@@ -30,7 +30,7 @@ class RidgeFit:
     """A linear classifier, and how it scores each row without that row's group."""
 
     weights: Tensor  # (D, C) float64
-    held_out: Tensor  # (judged, C) float64
+    held_out: Tensor  # (num_scored, C) float64
     penalty: float
 
 
@@ -67,32 +67,32 @@ class GroupedRidge(Ridge):
         super().__init__(rows)
         self.members = [(groups == group).nonzero()[:, 0] for group in groups.unique()]
 
-    def choose(self, ids: Tensor, num_classes: int, *, judged: int) -> RidgeFit:
-        """The fit onto one-hot classes (n,) whose penalty is most often right on rows left out, the first `judged`."""
+    def choose(self, ids: Tensor, num_classes: int, *, num_scored: int) -> RidgeFit:
+        """The fit onto one-hot classes (n,) whose penalty is right most often on the first rows, held out."""
         targets = functional.one_hot(ids, num_classes).double()
         best, most = None, -1
         for penalty in PENALTIES:
-            fit = self.fit(targets, penalty, judged=judged)
-            right = int((fit.held_out.argmax(dim=1) == ids[:judged]).sum())
+            fit = self.fit(targets, penalty, num_scored=num_scored)
+            right = int((fit.held_out.argmax(dim=1) == ids[:num_scored]).sum())
             if best is None or right > most:
                 best, most = fit, right
         if best is None:
             raise AssertionError("there is at least one penalty")
         return best
 
-    def fit(self, targets: Tensor, penalty: float, *, judged: int | None = None) -> RidgeFit:
-        """The weights for targets (n, C), and the scores of the first `judged` rows without their own groups."""
-        judged = len(targets) if judged is None else judged
+    def fit(self, targets: Tensor, penalty: float, *, num_scored: int | None = None) -> RidgeFit:
+        """The weights for targets (n, C), and the scores of the first `num_scored` rows without their own groups."""
+        num_scored = len(targets) if num_scored is None else num_scored
         shrunk, inner = 1 / (self.values + penalty), self._solve(targets, penalty)  # (r,) and (r, C)
         residuals = targets - self.places @ inner
-        held_out = targets.new_empty(judged, targets.shape[1])
+        held_out = targets.new_empty(num_scored, targets.shape[1])
         for members in self.members:
             places = self.places[members]
             hat = (places * shrunk) @ places.T
             own = torch.eye(len(members), dtype=torch.float64) - hat
             scores = targets[members] - torch.linalg.solve(own, residuals[members])
-            is_judged = members < judged
-            held_out[members[is_judged]] = scores[is_judged]
+            is_scored = members < num_scored
+            held_out[members[is_scored]] = scores[is_scored]
         return RidgeFit(self.axes @ inner, held_out, penalty)
 
 

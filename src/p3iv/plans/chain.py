@@ -23,7 +23,8 @@ from p3iv.errors import PlanError
 
 MAX_ELEMENTS = 2**21  # of one (windows, A, A) block: 16 MB for any vocabulary
 
-RESCORED, KEPT = 50, 0.1  # of `RescoredChain`
+NUM_RESCORED = 50  # plans that a `RescoredChain` rescores
+UNCHANGED_SHARE = 0.1  # of their joint probability, which stays as it was
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,10 @@ class RescoredChain(Chain):
 
         fit = sum_t each(a_t) - sum_s sum_t both(a_s, a_t)
 
-    The `RESCORED` likeliest plans of the chain redistribute their joint probability: a tenth (`KEPT`) stays as it was,
-    the rest is in proportion to p(plan) exp(fit). All other plans keep theirs. So every result stays exact, all plans
-    add up to 1, and a plan that does not fit loses at most a factor of 10. The most probable plan is still among them:
-    the best of them has at least their mean, which is more than any other plan has.
+    The `NUM_RESCORED` likeliest plans of the chain redistribute their joint probability: `UNCHANGED_SHARE`, a tenth,
+    stays as it was, the rest is in proportion to p(plan) exp(fit). All other plans keep theirs. So every result stays
+    exact, all plans add up to 1, and a plan that does not fit loses at most a factor of 10. The most probable plan is
+    still among them: the best of them has at least their mean, which is more than any other plan has.
     """
 
     log_each: Tensor  # (N, A) float64
@@ -145,9 +146,9 @@ class RescoredChain(Chain):
         """The n most probable plans of every window, best first (N, n, T), and log p of each (N, n)."""
         plans, _, logs = self._rescored
         if number > 1:  # another plan may now be likelier than some of these
-            more, more_logs = super().best_plans(RESCORED + number)
-            plans = torch.cat((plans, more[:, RESCORED:]), dim=1)
-            logs = torch.cat((logs, more_logs[:, RESCORED:]), dim=1)
+            more, more_logs = super().best_plans(NUM_RESCORED + number)
+            plans = torch.cat((plans, more[:, NUM_RESCORED:]), dim=1)
+            logs = torch.cat((logs, more_logs[:, NUM_RESCORED:]), dim=1)
         ranked, order = logs.sort(dim=1, descending=True, stable=True)
         window = torch.arange(len(plans))[:, None]
         return plans[window, order[:, :number]], ranked[:, :number]
@@ -178,7 +179,7 @@ class RescoredChain(Chain):
         horizon = drawn.shape[2]
         listed, before, after = self._rescored
         total = after.exp().cumsum(dim=1)  # (N, n)
-        place = torch.searchsorted(total, total[:, -1:] * uniforms[:, horizon], right=True).clamp(max=RESCORED - 1)
+        place = torch.searchsorted(total, total[:, -1:] * uniforms[:, horizon], right=True).clamp(max=NUM_RESCORED - 1)
         for row, plans in enumerate(drawn):
             known = listed[row][before[row] > -torch.inf]
             is_listed = (plans[:, None] == known).all(dim=2).any(dim=1)
@@ -188,7 +189,7 @@ class RescoredChain(Chain):
     @cached_property
     def _rescored(self) -> tuple[Tensor, Tensor, Tensor]:
         """The likeliest plans (N, n, T), and log p of each before and after (N, n)."""
-        plans, logs = super().best_plans(RESCORED)
+        plans, logs = super().best_plans(NUM_RESCORED)
         return plans, logs, redistribute(logs, fit_of(plans, self.log_each, self.log_both))
 
 
@@ -201,9 +202,9 @@ def fit_of(plans: Tensor, each: Tensor, both: Tensor) -> Tensor:
 
 def redistribute(logs: Tensor, fit: Tensor) -> Tensor:
     """Redistribute the joint probability of plans, mostly in proportion to p exp(fit): log p (N, n) -> (N, n)."""
-    weighed = logs + fit
-    shares = weighed - weighed.logsumexp(dim=1, keepdim=True) + logs.logsumexp(dim=1, keepdim=True)
-    mixed = torch.logaddexp(shares + math.log(1 - KEPT), logs + math.log(KEPT))
+    reweighted = logs + fit
+    shares = reweighted - reweighted.logsumexp(dim=1, keepdim=True) + logs.logsumexp(dim=1, keepdim=True)
+    mixed = torch.logaddexp(shares + math.log(1 - UNCHANGED_SHARE), logs + math.log(UNCHANGED_SHARE))
     return torch.where(logs > -torch.inf, mixed, logs)  # impossible plans stay impossible
 
 

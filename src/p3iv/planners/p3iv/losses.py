@@ -1,4 +1,4 @@
-"""The losses of the paper, each a pure function; sums over the T positions, means over the windows."""
+"""The critic of the paper, and its losses as pure functions; sums over the T positions, means over the windows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-HIDDEN = (256, 64, 32)  # supplement C
+CRITIC_WIDTHS = (256, 64, 32)  # of the hidden layers (supplement C)
 
 
 class Critic(nn.Module):
@@ -17,11 +17,11 @@ class Critic(nn.Module):
 
     def __init__(self, horizon: int, width: int) -> None:
         super().__init__()
-        sizes = (horizon * width, *HIDDEN)
+        sizes = (horizon * width, *CRITIC_WIDTHS)
         layers: list[nn.Module] = []
         for width_in, width_out in pairwise(sizes):
             layers += [nn.Linear(width_in, width_out), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.Linear(HIDDEN[-1], 1))
+        self.layers = nn.Sequential(*layers, nn.Linear(CRITIC_WIDTHS[-1], 1))
 
     def forward(self, states: Tensor) -> Tensor:
         """(B, T, D) -> logits (B,); above 0 means that the critic considers the sequence real."""

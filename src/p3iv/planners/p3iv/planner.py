@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import LOSS_TERMS
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import BasePlanner, PlannerShape, Sync
@@ -12,8 +13,6 @@ from p3iv.planners.p3iv.learner import P3IVLearner
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler
 from p3iv.plans.draws import SampleSettings
-
-LOSS_TERMS = ("action", "language", "adversarial", "diversity")
 
 
 class P3IV(P3IVNetwork, BasePlanner):
@@ -28,7 +27,8 @@ class P3IV(P3IVNetwork, BasePlanner):
 
     @classmethod
     def describe(cls, config: Config) -> str:
-        weights = ", ".join(f"{name} {getattr(config.loss, name):g}" for name in LOSS_TERMS)
+        weighted = [name for name in LOSS_TERMS if hasattr(config.loss, name)]
+        weights = ", ".join(f"{name} {getattr(config.loss, name):g}" for name in weighted)
         return f"losses: {weights}; chosen by Viterbi at z = 0"
 
     @classmethod

@@ -104,7 +104,7 @@ def fit_linear_path(path: LinearPath, data: PlanningData, config: PlusConfig) ->
         ridge = GroupedRidge(torch.cat(rows), torch.cat([pairs.groups, pairs.groups[again]]))
         for position in positions:
             ids = train.action_ids[pairs.start if position == 0 else pairs.goal, position]
-            fits[position] = ridge.choose(torch.cat([ids, ids[again]]), num_actions, judged=pairs.num_windows)
+            fits[position] = ridge.choose(torch.cat([ids, ids[again]]), num_actions, num_scored=pairs.num_windows)
     path.weights.copy_(torch.stack([fits[p].weights for p in range(horizon)]))
     if not config.held_out:
         seen: Tensor = path(train.start, train.goal)

@@ -13,13 +13,13 @@ from p3iv.metrics.references import references_of
 from p3iv.planners.base import BasePlanner, SelectionScore, Sync
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
 from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
-from p3iv.plans.chain import RESCORED, Chain, fit_of, redistribute
+from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
 from p3iv.plans.draws import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the effects
 MIN_GAIN = 3.0  # standard errors that a weight must gain to be chosen
-NATS_WORTH = 2.0  # how many percent points of success rate + accuracy + IoU one nat of NLL counts for
+NLL_WEIGHT = 2.0  # percent points of success rate + accuracy + IoU that one nat counts for
 
 _MAX_WINDOWS = 512  # that a weight is chosen on
 _MIN_LOG = -50.0  # of a plan that transitions without back-off make impossible
@@ -37,8 +37,9 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         parts = {"linear path": plus.linear, "decoder": plus.decoder, "end heads": plus.end_heads}
         inputs = ", ".join(name for name, is_on in parts.items() if is_on)
         how = "through the chain" if plus.chain else "position by position"
-        effects = "; plans weighed by their effects" if plus.effects else ""
-        return f"a chain fed by {inputs}; trained {how}{effects}; chosen by SR + mAcc + mIoU - 2 NLL of that chain"
+        effects = "; plans reweighted by their effects" if plus.effects else ""
+        score = f"SR + mAcc + mIoU - {NLL_WEIGHT:g} NLL"
+        return f"a chain fed by {inputs}; trained {how}{effects}; chosen by {score} of that chain"
 
     @classmethod
     def nearby_s(cls, config: Config) -> int:
@@ -66,9 +67,9 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
             choose_weight(self, data.val)
 
     def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
-        """Right plans and right probabilities: the three scores in percent, minus two per nat."""
+        """Right plans and right probabilities: the three scores in percent, minus `NLL_WEIGHT` per nat of NLL."""
         percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
-        return (percent - NATS_WORTH * _nll(val_chain(self, data), data),)
+        return (percent - NLL_WEIGHT * _nll(val_chain(self, data), data),)
 
 
 class ChainSampler:
@@ -102,8 +103,8 @@ def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
     """Choose the temperature under which the plans of the validation windows are most probable."""
     planner.temperature.fill_(1.0)
     chain = val_chain(planner, data)
-    hotter = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
-    nlls = [_nll(at, data) for at in hotter]
+    scaled = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
+    nlls = [_nll(at, data) for at in scaled]
     planner.temperature.fill_(TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)])
 
 
@@ -130,7 +131,7 @@ def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
     rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
     start, goal = (side[rows].to(planner.scale) for side in (val.start, val.goal))
     chain, truth = planner.chain(start, goal), val.action_ids[rows]
-    plans, logs = chain.best_plans(RESCORED)
+    plans, logs = chain.best_plans(NUM_RESCORED)
     fit = fit_of(plans, *planner.effects.terms(start, goal))
     plain = _window_scores(chain, plans, logs, truth)
     gains = [_window_scores(chain, plans, redistribute(logs, weight * fit), truth) - plain for weight in WEIGHTS]
@@ -147,7 +148,7 @@ def _window_scores(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> 
     place = is_truth.long().argmax(dim=1)
     log_truth = torch.where(is_truth.any(dim=1), logs[window, place], chain.log_probability(truth, window))
     percent = 100 * (successes(first, truth).double() + accuracies(first, truth) + ious(first, truth))
-    return percent + NATS_WORTH * log_truth.clamp_min(_MIN_LOG)
+    return percent + NLL_WEIGHT * log_truth.clamp_min(_MIN_LOG)
 
 
 def standard_error(values: Tensor, groups: Tensor) -> Tensor:
