@@ -19,6 +19,11 @@ Group = Literal["plans", "samples", "chain", "released", "cost", "data"]
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓", "neither": ""}
 UNDEFINED = "-"  # the text of a value that is nan
 
+# What --start and --goal of `p3iv plan`, and the arguments of `p3iv.Planner`, can be.
+MOMENT_FORMS: Final = (
+    "FILE@SECONDS of a video (clip.mp4@12.5), a picture, a .npy of features, or VIDEO@SECONDS of the dataset"
+)
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -205,6 +210,7 @@ class SamplingMode:
     about: str
 
 
+DEFAULT_NUM_SAMPLES: Final = 1500  # the paper's K
 DEFAULT_MODE: Final = "argmax"
 SAMPLING_MODES = {
     mode.name: mode

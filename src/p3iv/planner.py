@@ -2,8 +2,8 @@
 
 planner = Planner.from_pretrained("runs/first")
 distribution = planner.plan("kitchen.mp4@12.5", "kitchen.mp4@71")
-for steps, probability in distribution.top(3):
-    print(f"{probability:.0%}", " -> ".join(steps))
+for steps, share in distribution.top(3):
+    print(f"{share:.0%}", " -> ".join(steps))
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, MOMENT_FORMS
 from p3iv.errors import ConfigError, PlanError
 from p3iv.planners.base import choose_device
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import deciding_chain, decode, plan_probability, recommended_decoder
+from p3iv.plans.decoding import decode, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of
 from p3iv.plans.draws import SampleSettings
 from p3iv.types import counted, listed
@@ -31,8 +32,6 @@ from p3iv.types import counted, listed
 if TYPE_CHECKING:
     from p3iv.data.folder import Dataset
     from p3iv.encoders.base import VideoEncoder
-
-MOMENT_FORMS = "FILE@SECONDS of a video, a picture, a .npy of features, or VIDEO@SECONDS of the dataset"
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
@@ -42,8 +41,8 @@ _MOMENT = re.compile(r"(?P<video>.+)@(?P<second>\d+(\.\d+)?)", re.DOTALL)
 class Planner:
     """Plans between two moments; with the same seed a pair gets the same plans, alone or among others.
 
-    A moment is an observation, an array of the features that the planner was trained on, (F,), or a text:
-    FILE@SECONDS of a video, a picture, a .npy of features, or VIDEO@SECONDS of the dataset.
+    A moment is an array of the features that the planner was trained on, (F,), or a text or path such as
+    "kitchen.mp4@12.5"; `p3iv.catalogue.MOMENT_FORMS` lists the forms.
     """
 
     def __init__(self, trained: TrainedPlanner, *, run: Path | None = None, data: Path | None = None) -> None:
@@ -85,14 +84,14 @@ class Planner:
         return self.trained.header.names
 
     def plan(
-        self, start: Any, goal: Any, *, num_samples: int = 1500, seed: int = 0, mode: str = "argmax"
+        self, start: Any, goal: Any, *, num_samples: int = DEFAULT_NUM_SAMPLES, seed: int = 0, mode: str = DEFAULT_MODE
     ) -> PlanDistribution:
         """The plans between two moments."""
         settings = SampleSettings(num_samples, seed)
         draws = self._sampler(settings).draw(self._observe("start", start)[None], self._observe("goal", goal)[None])
         transitions = self.trained.transitions
         plan = decode(draws, transitions, recommended_decoder(draws))
-        probability = plan_probability(draws, plan, deciding_chain(draws, transitions))
+        probability = plan_probability(draws, plan, plan_chain(draws, transitions))
         return distribution_of(
             count_plans(draws.plans(mode, transitions.row)),
             0,
@@ -102,7 +101,7 @@ class Planner:
         )
 
     def plan_many(
-        self, start: Any, goal: Any, *, num_samples: int = 1500, seed: int = 0, mode: str = "argmax"
+        self, start: Any, goal: Any, *, num_samples: int = DEFAULT_NUM_SAMPLES, seed: int = 0, mode: str = DEFAULT_MODE
     ) -> list[PlanDistribution]:
         """The plans of many pairs: two lists of moments, or two arrays (N, F)."""
         starts, goals = list(start), list(goal)
@@ -116,16 +115,21 @@ class Planner:
     def best_plans(self, start: Any, goal: Any, number: int = 5) -> list[tuple[tuple[str, ...], float]]:
         """The most probable plans, in words, each with its probability; best first.
 
-        Exact if the planner is a chain. Otherwise the chain is that of its averaged marginals from 1500 samples.
+        Exact if the planner is a chain. Otherwise the chain is that of the averaged marginals of its samples, in the
+        default number.
         """
         if number < 1:
-            raise PlanError(f"{number} best plans, but ask for at least 1.")
+            raise PlanError(f"number={number}, but it must be at least 1.")
         plans, logs = self._chain(start, goal).best_plans(number)
         found = zip(plans[0].tolist(), logs[0].exp().tolist(), strict=True)
         return [(tuple(self.names[action] for action in plan), share) for plan, share in found if share > 0]
 
     def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
-        """The probability of a plan in words, sampled or not; see `best_plans`."""
+        """The probability of a plan in words, sampled or not, under the chain that `best_plans` uses.
+
+        For a planner that chooses its plan without a chain, `PlanDistribution.plan_probability` is a share of the
+        samples instead, so the two can differ.
+        """
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:
@@ -137,7 +141,7 @@ class Planner:
 
     def _chain(self, start: Any, goal: Any) -> Chain:
         pair = self._observe("start", start)[None], self._observe("goal", goal)[None]
-        return deciding_chain(self._sampler(SampleSettings()).draw(*pair), self.trained.transitions)
+        return plan_chain(self._sampler(SampleSettings()).draw(*pair), self.trained.transitions)
 
     def _observe(self, which: str, moment: Any) -> Tensor:
         """A moment as an observation (F,), checked."""

@@ -205,7 +205,8 @@ def test_a_setting_that_a_planner_does_not_read_is_refused(
 ) -> None:
     result = p3iv("train", tabletop, "--out", "run", "--planner", planner, "--set", setting)
     assert result.returncode == 1
-    assert re.search(rf"planner {planner} does not read it; of that kind it reads {read}\.", result.stderr)
+    name = setting.partition("=")[0]
+    assert re.search(rf"Planner {planner} does not use {name}\. Planner settings it uses: {read}\.", result.stderr)
 
 
 @pytest.mark.parametrize(("setting", "option"), [("planner=p3iv-plus", "--planner"), ("preset=tiny", "--preset")])

@@ -46,9 +46,9 @@ def test_marginals_of_the_samples_equal_their_counts() -> None:
     for position in range(3):
         shares = torch.bincount(samples[:, position], minlength=4).double() / 200
         torch.testing.assert_close(distribution.marginals[position], shares)
-    assert sum(distribution.probabilities) == pytest.approx(1)
+    assert sum(distribution.shares) == pytest.approx(1)
     assert distribution.num_samples == 200
-    assert distribution.entropy == pytest.approx(-sum(p * math.log(p) for p in distribution.probabilities))
+    assert distribution.entropy == pytest.approx(-sum(p * math.log(p) for p in distribution.shares))
 
 
 def test_json_there_and_back() -> None:
@@ -56,9 +56,9 @@ def test_json_there_and_back() -> None:
     again = PlanDistribution.from_json(distribution.to_json())
     assert again == distribution
     assert again.to_json() == distribution.to_json()
-    steps, probability = next(iter(distribution.top()))
+    steps, share = next(iter(distribution.top()))
     assert steps == distribution.words(distribution.plans[0])
-    assert probability == distribution.probabilities[0]
+    assert share == distribution.shares[0]
 
 
 @pytest.mark.parametrize(

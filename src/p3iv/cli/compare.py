@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import METRICS
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS
 from p3iv.cli.console import err, interruptible, out, print_json, print_table
 from p3iv.cli.options import (
     Address,
@@ -48,7 +48,7 @@ def compare_command(
         typer.Option("--preset", metavar="NAME", help="The preset of all planners; default: each planner's own."),
     ] = None,
     split: Split = "video",
-    samples: Samples = 1500,
+    samples: Samples = DEFAULT_NUM_SAMPLES,
     settings: Settings = None,
     jobs: Jobs = 1,
     engine: Engine = "local",

@@ -101,7 +101,7 @@ def make_tabletop_command(
     epilog="Example: p3iv data import crosstask crosstask_release.zip data/crosstask --language step_embeddings.npz",
 )
 def import_command(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(READERS)} (folder: your own).")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(READERS)} (your own steps.csv).")],
     source: Annotated[
         Path,
         typer.Argument(
@@ -127,7 +127,8 @@ def import_command(
         str | None, typer.Option("--encoder", metavar="NAME", help="Name of the encoder that made the features.")
     ] = None,
     text_encoder: Annotated[
-        str | None, typer.Option("--text-encoder", metavar="NAME", help="The same for the step embeddings.")
+        str | None,
+        typer.Option("--text-encoder", metavar="NAME", help="Name of the encoder that made the step embeddings."),
     ] = None,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="The features are simulated; every printed result will say so.")
@@ -138,7 +139,8 @@ def import_command(
     keep_tasks_apart: Annotated[
         bool,
         typer.Option(
-            "--keep-tasks-apart", help="crosstask: 133 actions, one per task and step, not 105 distinct texts."
+            "--keep-tasks-apart",
+            help="crosstask: treat the same step text in two tasks as two actions (133 instead of 105).",
         ),
     ] = False,
     strict: Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import BASELINES, DECODERS, DEFAULT_MODE, METRICS, Metric, metrics_of
+from p3iv.catalogue import BASELINES, DECODERS, DEFAULT_MODE, DEFAULT_NUM_SAMPLES, METRICS, Metric, metrics_of
 from p3iv.cli.console import out, print_json, print_note, print_table, progress
 from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads, seed_option
 from p3iv.types import Side, counted
@@ -22,7 +22,7 @@ def evaluate_command(
     run: RunDir,
     data: MovedDataset = None,
     side: Annotated[Side, typer.Option("--side", help="Which part of the split to score.")] = "test",
-    samples: Samples = 1500,
+    samples: Samples = DEFAULT_NUM_SAMPLES,
     seed: Annotated[int, seed_option("Seed of the samples.")] = 0,
     mode: Mode = DEFAULT_MODE,
     input_noise: Annotated[

@@ -74,13 +74,16 @@ Split = Annotated[
 ]
 SplitSeed = Annotated[int, number_option("--split-seed", "Seed of the random split.", min=0)]
 
-Samples = Annotated[int, typer.Option("--samples", metavar="N", help="K, the number of plans to sample per window.")]
+Samples = Annotated[
+    int, typer.Option("--samples", metavar="N", help="Number of plans to sample for each start and goal.")
+]
 Mode = Annotated[
     str,
     choice(
         "--mode",
         SAMPLING_MODES,
-        help=f"How plans are sampled. {' '.join(f'{mode.name}: {mode.about}.' for mode in SAMPLING_MODES.values())}",
+        help=f"How plans are sampled. {' '.join(f'{mode.name}: {mode.about}.' for mode in SAMPLING_MODES.values())} "
+        "A planner that is a chain, such as p3iv-plus, gives the same plans in all modes.",
     ),
 ]
 Ensemble = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import DEFAULT_MODE
+from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, MOMENT_FORMS
 from p3iv.cli.console import out, print_json
 from p3iv.cli.options import (
     AsJson,
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from p3iv.plans.distribution import PlanDistribution
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
-MOMENT = "clip.mp4@12.5, a picture, a .npy of features, or VIDEO@SECONDS of the dataset."
+MOMENT_HELP = f"{MOMENT_FORMS}."
 
 
 def plan_command(
     run: RunDir,
-    start: Annotated[str, typer.Option("--start", metavar="MOMENT", help=MOMENT)],
-    goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT)],
+    start: Annotated[str, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)],
+    goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)],
     data: MovedDataset = None,
-    samples: Samples = 1500,
+    samples: Samples = DEFAULT_NUM_SAMPLES,
     seed: Annotated[int, seed_option("The same seed samples the same plans.")] = 0,
     mode: Mode = DEFAULT_MODE,
     top: Annotated[int, number_option("--top", "Number of sampled plans to print.")] = 5,
@@ -49,7 +49,7 @@ def plan_command(
 ) -> None:
     """Plan the steps between two moments.
 
-    Prints the recommended plan and the most frequent sampled plans, with their probabilities.
+    Prints the recommended plan and the most frequent sampled plans, with their share of the samples.
     """
     import torch  # takes a second to import
 
@@ -77,8 +77,8 @@ def show_plans(distribution: PlanDistribution, top: int) -> None:
         out.print(f"  {number}. {step}", markup=False)
     number = len(distribution.plans)
     out.print(f"\n{counted(number, 'distinct plan')} in {counted(samples, 'sample')}, the most frequent:")
-    for steps, probability in distribution.top(top):
-        out.print(f"  {100 * probability:5.1f} %  {' -> '.join(steps)}", markup=False)
+    for steps, share in distribution.top(top):
+        out.print(f"  {100 * share:5.1f} %  {' -> '.join(steps)}", markup=False)
     if number > top:
-        rest = 1 - sum(distribution.probabilities[:top])
+        rest = 1 - sum(distribution.shares[:top])
         out.print(f"  {100 * rest:5.1f} %  {number - top} more")

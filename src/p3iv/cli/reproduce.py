@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES
 from p3iv.cli.console import err, interruptible, out, print_json, print_note
 from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, list_option, number_option, parse_numbers
 from p3iv.errors import ConfigError
@@ -48,8 +49,11 @@ def reproduce_command(
     ] = "",
     horizons: Annotated[str, list_option("--horizons", "T", "Fill only cells of these horizons, such as 3,4.")] = "",
     samples: Annotated[
-        int, number_option("--samples", "K, the number of plans to sample. Table 10 and figures have their own.")
-    ] = 1500,
+        int,
+        number_option(
+            "--samples", "Number of plans to sample for each start and goal. Table 10 and figures have their own."
+        ),
+    ] = DEFAULT_NUM_SAMPLES,
     settings: Settings = None,
     jobs: Jobs = 1,
     engine: Engine = "local",

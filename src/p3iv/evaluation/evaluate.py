@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_MODE
+from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
@@ -37,7 +37,7 @@ from p3iv.planners.base import choose_device
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import deciding_chain, decode_all, plan_probability, recommended_decoder
+from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanCounts, count_plans
 from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
@@ -45,7 +45,7 @@ from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side, listed
 
 Values = dict[str, Tensor]  # (N,) each, by metric
-CHUNK = 64  # windows at a time with 1500 samples each, fewer with more
+CHUNK = 64  # windows at a time with `DEFAULT_NUM_SAMPLES` samples each
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Tally:
 
     def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
         """Add the draws of the next windows."""
-        chain, plans = deciding_chain(draws, transitions), decode_all(draws, transitions)
+        chain, plans = plan_chain(draws, transitions), decode_all(draws, transitions)
         self.decoder = recommended_decoder(draws)
         for name, decoded in plans.items():
             self._plans[name].append(decoded)
@@ -180,7 +180,8 @@ def _evaluate(
     tally = Tally(windows.action_ids, len(data.names), _truth_of(dataset, windows, trained))
     sampler, task_of = trained.sampler(request.settings), {video.id: video.task for video in dataset.videos}
     with prediction_writer(files.new_predictions) as write:
-        size = max(1, CHUNK * 1500 // request.settings.num_samples)  # so that memory does not grow with K
+        # The more samples, the fewer windows at a time: memory does not grow with K.
+        size = max(1, CHUNK * DEFAULT_NUM_SAMPLES // request.settings.num_samples)
         for first in range(0, len(windows), size):
             here = slice(first, first + size)
             decoded = tally.add(sampler.draw(windows.start[here], windows.goal[here]), trained.transitions)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from p3iv.catalogue import METRICS, metrics_of
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS, metrics_of
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import Column, Row, Table
 from p3iv.experiments.engine import Execution, FillRequest, FillResult, fill_tables
 from p3iv.experiments.filled import Cell
-from p3iv.experiments.runs import SAMPLES, RunOptions
+from p3iv.experiments.runs import RunOptions
 from p3iv.files import write_text
 from p3iv.planners.registry import PLANNERS, planner_class
 
@@ -42,7 +42,7 @@ class CompareRequest:
     seeds: tuple[int, ...] = (0, 1, 2)
     preset: str | None = None  # None: each planner's own
     settings: Mapping[str, Any] = field(default_factory=dict)
-    samples: int = SAMPLES
+    samples: int = DEFAULT_NUM_SAMPLES
     execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:

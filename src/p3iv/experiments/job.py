@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import DEFAULT_MODE
 from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
@@ -92,7 +93,7 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
     plans = tally.plans() | {name: torch.cat(parts) for name, parts in extra.items()}
     plans[RECOMMENDED] = plans[own]
     values: dict[str, Tensor] = {
-        f"{name}.samples": value for name, value in (tally.values("argmax") | tally.values("exact")).items()
+        f"{name}.samples": value for name, value in (tally.values(DEFAULT_MODE) | tally.values("exact")).items()
     }
     for decoder, decoded in plans.items():
         scores = plan_values(decoded, windows.action_ids)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import PAPER_DATASETS, Figure, Table, declarations, sample_numbers, select
 from p3iv.experiments.engine import Execution, FillRequest, FillResult, fill_tables
-from p3iv.experiments.runs import BUDGETS, SAMPLES, Budget, RunOptions, budget_named, refuse_table_settings
+from p3iv.experiments.runs import BUDGETS, Budget, RunOptions, budget_named, refuse_table_settings
 
 TITLE = "P3IV (CVPR 2022), regenerated"
 
@@ -26,7 +27,7 @@ class ReproduceRequest:
     seeds: tuple[int, ...] = ()  # empty: the budget's
     horizons: tuple[int, ...] = ()  # empty: all
     settings: Mapping[str, Any] = field(default_factory=dict)
-    samples: int = SAMPLES  # K of the tables that do not vary it
+    samples: int = DEFAULT_NUM_SAMPLES  # K of the tables that do not vary it
     execution: Execution = field(default_factory=Execution)
 
     def __post_init__(self) -> None:
@@ -120,4 +121,4 @@ def _cost(entries: Sequence[Table | Figure]) -> tuple[int, dict[str, float]]:
 
 def _scorings(budget: Budget, *, varies_k: bool) -> float:
     """How many evaluations of the usual K one way to draw plans costs."""
-    return budget.independent_draws * max(sample_numbers()) / SAMPLES if varies_k else 1
+    return budget.independent_draws * max(sample_numbers()) / DEFAULT_NUM_SAMPLES if varies_k else 1

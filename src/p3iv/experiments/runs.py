@@ -10,12 +10,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES
 from p3iv.config import PLANNER_SECTIONS, SPLIT_KINDS, Config, CurationSettings, override, preset_config
 from p3iv.errors import ConfigError, SplitError
 from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
 from p3iv.experiments.identity import Source, code_version
 
-SAMPLES = 1500  # the paper's K
 TRAINED = "trained.json"
 
 
@@ -43,7 +43,7 @@ class RunOptions:
 
     seeds: tuple[int, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)  # they take precedence over those of a cell
-    samples: int = SAMPLES  # K of the tables that do not vary it
+    samples: int = DEFAULT_NUM_SAMPLES  # K of the tables that do not vary it
     independent_draws: int = 1
     budget: str = ""  # for the provenance
 
@@ -59,7 +59,7 @@ class RunOptions:
 class Sampling:
     """One way to draw plans from a trained run and score them; its values are kept in one file."""
 
-    num_samples: int = SAMPLES
+    num_samples: int = DEFAULT_NUM_SAMPLES
     input_noise: float = 0.0
     dropout: float = 0.0
     prefixes: tuple[int, ...] = ()  # smaller K to score as well; nothing is decoded then

@@ -33,7 +33,7 @@ def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", ki
     return Chain.of(weights[emissions](), transitions.kind(kind))
 
 
-def deciding_chain(draws: Draws, transitions: Transitions) -> Chain:
+def plan_chain(draws: Draws, transitions: Transitions) -> Chain:
     """The chain that gives plans their probabilities: the planner's own, or that of the default decoder."""
     return chain_of(draws, transitions) if draws.chain is None else draws.chain
 
@@ -68,8 +68,8 @@ def recommended_decoder(draws: Draws) -> str:
 def plan_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
     """The probability of the recommended plans, (N,): under the chain that decoded them, or their share of the samples.
 
-    A planner that chooses its plan without a chain has no probabilities, so the share of its samples that are that
-    plan is used.
+    The share is for planners that choose a plan themselves without a chain, such as most baselines.
+    `p3iv.Planner.probability` always uses a chain, so for these planners the two can differ.
     """
     if draws.plan is None or draws.chain is not None:
         return chain.log_probability(plans, torch.arange(len(plans))).exp()

@@ -82,13 +82,13 @@ def count_plans(samples: Tensor) -> PlanCounts:
 
 @dataclass(frozen=True)
 class PlanDistribution:
-    """The plausible plans between one start and one goal, each with a probability."""
+    """The plausible plans between one start and one goal, each with its share of the samples."""
 
     names: tuple[str, ...]  # the vocabulary
-    plans: tuple[Plan, ...]  # distinct, most probable first
+    plans: tuple[Plan, ...]  # distinct, most frequent first
     counts: tuple[int, ...]  # how often each was drawn
     plan: Plan  # the recommended plan
-    plan_probability: float  # of the recommended plan, under the planner's chain
+    plan_probability: float  # of the recommended plan; see `p3iv.plans.decoding.plan_probability`
 
     def __post_init__(self) -> None:
         horizons = {len(plan) for plan in (*self.plans, self.plan)}
@@ -97,9 +97,9 @@ class PlanDistribution:
         if any(not 0 <= action < len(self.names) for plan in (*self.plans, self.plan) for action in plan):
             raise PlanError(f"A plan names an action outside the vocabulary of {len(self.names)}.")
         if len(set(self.names)) != len(self.names):
-            raise PlanError("Two actions of the vocabulary have one name.")
+            raise PlanError("Two actions of the vocabulary have the same name.")
         if any(count < 1 for count in self.counts):
-            raise PlanError("A plan was drawn less than once.")
+            raise PlanError(f"counts={self.counts}, but every count must be at least 1.")
         if not 0 <= self.plan_probability <= 1:
             raise PlanError(f"plan_probability={self.plan_probability}, but it must be from 0 to 1.")
 
@@ -112,34 +112,35 @@ class PlanDistribution:
         return sum(self.counts)
 
     @cached_property
-    def probabilities(self) -> tuple[float, ...]:
+    def shares(self) -> tuple[float, ...]:
+        """The share of the samples that are each plan; they sum to 1."""
         return tuple(count / self.num_samples for count in self.counts)
 
     @cached_property
     def entropy(self) -> float:
         """In nats: 0 if every sample is the same plan."""
-        return -sum(p * math.log(p) for p in self.probabilities) + 0.0
+        return -sum(share * math.log(share) for share in self.shares) + 0.0
 
     @cached_property
     def marginals(self) -> Tensor:
         """How often each action was drawn at each position: (T, A), rows sum to 1."""
         table = torch.zeros(self.horizon, len(self.names), dtype=torch.float64)
-        for plan, probability in zip(self.plans, self.probabilities, strict=True):
+        for plan, share in zip(self.plans, self.shares, strict=True):
             for position, action in enumerate(plan):
-                table[position, action] += probability
+                table[position, action] += share
         return table
 
     def top(self, number: int = 5) -> Iterator[tuple[tuple[str, ...], float]]:
-        """The most probable plans, in words."""
-        for plan, probability in zip(self.plans[:number], self.probabilities, strict=False):
-            yield self.words(plan), probability
+        """The most frequent sampled plans, in words, each with its share of the samples."""
+        for plan, share in zip(self.plans[:number], self.shares, strict=False):
+            yield self.words(plan), share
 
     def words(self, plan: Plan) -> tuple[str, ...]:
         return tuple(self.names[action] for action in plan)
 
     def share_of(self, plan: Plan) -> float:
         """The share of the samples that are this plan; 0 if it was never sampled."""
-        return dict(zip(self.plans, self.probabilities, strict=True)).get(plan, 0.0)
+        return dict(zip(self.plans, self.shares, strict=True)).get(plan, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Steps in words, for JSON; `from_dict` reads it back to an equal distribution."""
@@ -150,8 +151,8 @@ class PlanDistribution:
             "plan": list(self.words(self.plan)),
             "plan_probability": self.plan_probability,
             "plans": [
-                {"steps": list(self.words(plan)), "count": count, "probability": probability}
-                for plan, count, probability in zip(self.plans, self.counts, self.probabilities, strict=True)
+                {"steps": list(self.words(plan)), "count": count, "share": share}
+                for plan, count, share in zip(self.plans, self.counts, self.shares, strict=True)
             ],
             "marginals": [self._marginal(row) for row in self.marginals],
             "vocabulary": list(self.names),

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import SAMPLING_MODES
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, SAMPLING_MODES
 from p3iv.errors import ConfigError
 from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.types import hash_number
@@ -24,7 +24,7 @@ BLOCK = 150  # latents at a time: on a CPU their activations fit the cache
 class SampleSettings:
     """How many plans are drawn, from which seed, and what makes them differ."""
 
-    num_samples: int = 1500  # K
+    num_samples: int = DEFAULT_NUM_SAMPLES  # K
     seed: int = 0
     input_noise: float = 0.0  # sigma of noise on the standardised features, in place of latents (supplement G)
     dropout: float = 0.0  # at inference, in place of latents (supplement G)

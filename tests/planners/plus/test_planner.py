@@ -95,7 +95,7 @@ def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
     best, logs = chain.best_plans(1)
     assert plans.plan == tuple(best[4, 0].tolist())
     assert plans.plan_probability == pytest.approx(float(logs[4, 0].exp()), abs=1e-4)
-    share = dict(zip(plans.plans, plans.probabilities, strict=True)).get(plans.plan, 0.0)
+    share = dict(zip(plans.plans, plans.shares, strict=True)).get(plans.plan, 0.0)
     assert share == pytest.approx(plans.plan_probability, abs=0.06)
 
 
