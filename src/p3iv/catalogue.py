@@ -146,7 +146,7 @@ METRICS = _by_name(
         "negative log-likelihood of single positions, after PDPP's softmax",
     ),
     Metric("parameters", "parameters", "parameters", "", 0, "lower", "cost", "trained numbers of the planner"),
-    Metric("training_s", "CPU s", "training", "CPU s", 0, "lower", "cost", "processor time of the training"),
+    Metric("training_cpu_s", "CPU s", "training", "CPU s", 0, "lower", "cost", "processor time of the training"),
     Metric(
         "milliseconds_per_plan", "ms", "time per plan", "ms", 2, "lower", "cost",
         "processor time of one plan without samples, pair by pair",
@@ -239,7 +239,7 @@ class LossTerm:
 
 _STEPS = "Losses of steps and descriptions"
 _CRITIC = "Adversarial loss and loss of the critic"
-_VERDICTS = "Correct verdicts of the critic"
+_ACCURACY = "Accuracy of the critic"
 LOSS_TERMS = {
     term.name: term
     for term in (
@@ -252,8 +252,8 @@ LOSS_TERMS = {
         LossTerm("recovery", "recovery", "rec", "Loss of recovering the context"),  # Ext-GAIL
         LossTerm("adversarial", "adversarial", "adv", _CRITIC),
         LossTerm("critic", "critic", "", _CRITIC),
-        LossTerm("critic_real", "real", "real", _VERDICTS, "%"),
-        LossTerm("critic_generated", "generated", "gen", _VERDICTS, "%"),
+        LossTerm("critic_real", "real", "real", _ACCURACY, "%"),
+        LossTerm("critic_generated", "generated", "gen", _ACCURACY, "%"),
         LossTerm("diversity", "diversity", "reg", "Diversity loss"),
         LossTerm("diversity_ratio", "ratio", "ratio", "Diversity: change per change of z"),
         LossTerm("spread", "spread", "spread", "Spread of the emissions"),  # P3IV+

@@ -15,7 +15,7 @@ from p3iv.experiments.filled import fill, filled_text
 from p3iv.experiments.identity import Source, open_sources
 from p3iv.experiments.pages import write_index
 from p3iv.experiments.provenance import Provenance
-from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, RunOptions, plan_cell
+from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, RunOptions, runs_for_cell
 from p3iv.experiments.writers import write_table
 
 METRICS = ("success_rate", "mean_accuracy", "mean_iou", "macro_precision", "bitwise_iou")
@@ -30,24 +30,24 @@ class World:
     source: Source
     finished: FinishedRuns
 
-    def plan(self, spec: CellSpec, source: Source) -> CellPlan:
-        return plan_cell(spec, source, OPTIONS)
+    def runs_of(self, spec: CellSpec, source: Source) -> CellRuns:
+        return runs_for_cell(spec, source, OPTIONS)
 
     def spec(self, row: int) -> CellSpec:
         spec = self.table.cell_spec(self.table.rows[row], self.table.columns[0])
         assert spec is not None
         return spec
 
-    def write_runs(self, row: int, values: list[float], decoder: str, num_seeds: int = 2) -> CellPlan:
+    def write_runs(self, row: int, values: list[float], decoder: str, num_seeds: int = 2) -> CellRuns:
         """Write what finished runs of a row leave: one window per video, 0.1 more per seed."""
-        plan = self.plan(self.spec(row), self.source)
-        for run in plan.runs[:num_seeds]:
+        needed = self.runs_of(self.spec(row), self.source)
+        for run in needed.runs[:num_seeds]:
             folder = run.folder(self.finished.out)
             folder.mkdir(parents=True)
             (folder / TRAINED).write_text("{}")
             arrays = {f"{name}.{decoder}": np.array(values) + 0.1 * run.config.seed for name in METRICS}
-            np.savez(folder / plan.sampling.file, videos=np.array(["a", "b", "c"]), **arrays)  # type: ignore[arg-type]
-        return plan
+            np.savez(folder / needed.sampling.file, videos=np.array(["a", "b", "c"]), **arrays)  # type: ignore[arg-type]
+        return needed
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_seeds_are_averaged_and_rows_compared_window_by_window(memory: World) ->
     # As published, 0 < 64 < 256 < 128; here 64 is below 0, and 256 and 128 cannot be told apart.
     for row, values in enumerate(([0.2, 0.3, 0.4], [0.1, 0.2, 0.3], [0.5, 0.6, 0.9], [0.6, 0.7, 0.6])):
         memory.write_runs(row, values, "viterbi_paper")
-    [block] = fill(memory.table, (memory.source,), memory.plan, memory.finished).blocks
+    [block] = fill(memory.table, (memory.source,), memory.runs_of, memory.finished).blocks
     value = block.cells[0][0].value
     assert value is not None
     assert value.value == pytest.approx(0.3 + 0.1)  # seeds 0 and 2 add 0 and 0.2
@@ -85,7 +85,7 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
     world = make_world(Table("own", "Own", "ours", "", (Column("SR", "", {"metric": "success_rate"}),), rows))
     for row, values in enumerate(([0.5, 0.6, 0.9], [0.1, 0.2, 0.3], [0.6, 0.7, 0.6])):
         world.write_runs(row, values, RECOMMENDED)
-    [block] = fill(world.table, (world.source,), world.plan, world.finished).blocks
+    [block] = fill(world.table, (world.source,), world.runs_of, world.finished).blocks
     [ranking] = block.rankings
     assert (ranking.best, ranking.group) == ("p3iv", "T=3")
     assert ranking.undecided == (("graph", "3.3 [-10.0 to 30.0]"),)
@@ -95,17 +95,17 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
 
 
 def test_a_failed_seed_leaves_the_others_and_a_reason(memory: World) -> None:
-    plan = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
-    failed = Outcome(plan.runs[1].key, "failed", "ValueError: no")
-    value = replace(memory.finished, outcomes={failed.key: failed}).cell_value(memory.spec(0), plan, "")
+    needed = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
+    failed = Outcome(needed.runs[1].key, "failed", "ValueError: no")
+    value = replace(memory.finished, outcomes={failed.key: failed}).cell_value(memory.spec(0), needed, "")
     assert (value.seeds, value.problem) == ((0,), "seed 2: failed: ValueError: no")
 
 
 def test_a_cell_without_one_of_its_seeds_says_so_everywhere(memory: World) -> None:
-    plan = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
-    failed = Outcome(plan.runs[1].key, "failed", "ValueError: no")
+    needed = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
+    failed = Outcome(needed.runs[1].key, "failed", "ValueError: no")
     finished = replace(memory.finished, outcomes={failed.key: failed})
-    filled = fill(memory.table, (memory.source,), memory.plan, finished)
+    filled = fill(memory.table, (memory.source,), memory.runs_of, finished)
     assert filled_text([filled]) == "3 of 12, 3 of them without some seeds"
     provenance = Provenance.of("p3iv", (memory.source,), OPTIONS)
     write_index(finished.out, [write_table(finished.out, filled, provenance, finished)], "A title")

@@ -92,15 +92,15 @@ def test_pages_show_the_best_of_every_column_and_rows_that_cannot_be_told_from_i
 def test_the_same_request_makes_nothing_and_other_settings_make_other_runs(
     compared: CompareRequest, tmp_path: Path
 ) -> None:
-    planned: list[tuple[int, int]] = []
+    started: list[tuple[int, int]] = []
     before = (compared.out / "comparison.csv").read_bytes()
-    compare(executed(compared, on_plan=lambda *numbers: planned.append(numbers)))
+    compare(executed(compared, on_start=lambda *numbers: started.append(numbers)))
     assert (compared.out / "comparison.csv").read_bytes() == before
     request = replace(compared, out=tmp_path / "out", planners=("random",), seeds=(0,))
-    request = executed(request, on_plan=lambda *numbers: planned.append(numbers))
+    request = executed(request, on_start=lambda *numbers: started.append(numbers))
     compare(request)
     compare(replace(request, settings={**request.settings, "optim.epochs": 1}))
-    assert planned == [(6, 0), (1, 1), (1, 1)]
+    assert started == [(6, 0), (1, 1), (1, 1)]
     assert len(list((request.out / "runs").iterdir())) == 2
 
 
@@ -147,7 +147,7 @@ def test_planners_horizons_and_seeds_are_checked_first(compared: CompareRequest)
     for change, message in (
         ({"planners": ("pdpp",)}, "planner='pdpp'"),
         ({"seeds": ()}, "--seeds"),
-        ({"horizons": (3, 3)}, "none twice"),
+        ({"horizons": (3, 3)}, "without duplicates"),
         ({"samples": 0}, "--samples 0, but it must be at least 1"),
         ({"out": compared.folder}, "is, contains or lies in the dataset folder"),
     ):

@@ -14,9 +14,9 @@ from experiments.finished import SAMPLES, cells, executed, with_runs
 from p3iv.data.tensors import load_planning_data
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.declarations import declarations
-from p3iv.experiments.job import score_plans, score_prefixes
+from p3iv.experiments.job import score_prefixes, score_windows
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
-from p3iv.experiments.runs import Sampling
+from p3iv.experiments.runs import SamplingVariant
 from p3iv.planners.checkpoint import BEST, load_planner
 from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
@@ -25,10 +25,10 @@ from p3iv.training.run_folder import dataset_of
 
 def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest, tmp_path: Path) -> None:
     assert len(list((done.out / "runs").iterdir())) == 3  # for 9 rows in two tables
-    planned: list[tuple[int, int]] = []
-    request = with_runs(executed(done, on_plan=lambda *numbers: planned.append(numbers)), tmp_path / "out")
+    started: list[tuple[int, int]] = []
+    request = with_runs(executed(done, on_start=lambda *numbers: started.append(numbers)), tmp_path / "out")
     result = reproduce(request)
-    assert planned == [(3, 0)]
+    assert started == [(3, 0)]
     for path in (done.out / "tables").iterdir():
         assert (request.out / "tables" / path.name).read_bytes() == path.read_bytes()
     assert [(filled.num_filled, filled.num_cells) for filled in result.tables] == [(15, 15), (12, 12), (2, 2)]
@@ -132,9 +132,9 @@ def test_an_impossible_run_says_why_and_is_not_tried_again(tmp_path: Path, done:
     assert result.is_empty
     assert len(result.impossible) == 4
     assert all("impossible" in row["why"] for row in cells(request, "memory"))
-    planned: list[int] = []
-    reproduce(executed(request, on_plan=lambda _, missing: planned.append(missing)))
-    assert planned == [0]
+    started: list[int] = []
+    reproduce(executed(request, on_start=lambda _, missing: started.append(missing)))
+    assert started == [0]
 
 
 def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
@@ -143,26 +143,26 @@ def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
     data = tmp_path / "data"
     shutil.copytree(done.data[0], data)
     (data / "truth.jsonl").write_text("{}\n")
-    planned: list[int] = []
+    started: list[int] = []
     request = with_runs(replace(done, names=("gallery-t3",), data=(data,)), tmp_path / "out")
-    request = executed(request, on_plan=lambda _, missing: planned.append(missing))
+    request = executed(request, on_start=lambda _, missing: started.append(missing))
     for path in (request.out / "runs").glob("*/predictions.jsonl"):
         path.unlink()
     for _ in range(2):
         assert ["truth.jsonl:1" in outcome.about for outcome in reproduce(request).failures.values()] == [True]
-    assert planned == [1, 1]
+    assert started == [1, 1]
 
 
 def test_a_smaller_k_is_a_prefix_of_the_largest(done: ReproduceRequest) -> None:
     run = done.out / "runs" / cells(done, "viterbi")[0]["runs"]
     trained = load_planner(run / BEST)
     data = load_planning_data(dataset_of(run), trained.header.config.data)
-    prefixes = score_prefixes(trained, data, Sampling(24, prefixes=(8, 24)))
+    prefixes = score_prefixes(trained, data, SamplingVariant(24, prefixes=(8, 24)))
     for number in (8, 24):
-        alone = score_plans(trained, data, Sampling(number))
+        alone = score_windows(trained, data, SamplingVariant(number))
         assert np.array_equal(prefixes[f"kl.{number}"], alone["kl.samples"])
         assert prefixes[f"nll.{number}.deviation"] >= 0
-    several = score_prefixes(trained, data, Sampling(24, prefixes=(8, 24), independent_draws=3))
+    several = score_prefixes(trained, data, SamplingVariant(24, prefixes=(8, 24), independent_draws=3))
     assert np.array_equal(several["kl.8"], prefixes["kl.8"])
 
 

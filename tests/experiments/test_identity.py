@@ -13,7 +13,7 @@ from p3iv.errors import SplitError
 from p3iv.experiments import identity
 from p3iv.experiments.declarations import declarations
 from p3iv.experiments.identity import Source, open_sources
-from p3iv.experiments.runs import RunOptions, plan_cell
+from p3iv.experiments.runs import RunOptions, runs_for_cell
 from test_structure import imports_of, name_of
 
 OPTIONS = RunOptions(seeds=(0,))
@@ -26,7 +26,7 @@ CANNOT_CHANGE_A_FIGURE = {
 
 def key(source: Source, options: RunOptions = OPTIONS) -> str:
     spec = next(declarations()["memory"].cell_specs)
-    return plan_cell(spec, source, options).runs[0].key
+    return runs_for_cell(spec, source, options).runs[0].key
 
 
 def test_a_run_is_named_by_configuration_data_and_code(

@@ -32,7 +32,7 @@ def test_pages_name_data_runs_and_code(done: ReproduceRequest) -> None:
         assert facts["code_version"] == code_version()
     rows = list(csv.DictReader((done.out / "runs.csv").read_text().splitlines()))
     assert {row["run"] for row in rows} == {run.name for run in (done.out / "runs").iterdir()}
-    assert all(float(row["cpu_s"]) > 0 for row in rows)
+    assert all(float(row["training_cpu_s"]) > 0 for row in rows)
 
 
 def test_every_figure_names_the_runs_seeds_data_commit_and_machine_of_its_training(

@@ -22,7 +22,7 @@ def test_a_request_is_checked_first(done: ReproduceRequest, tmp_path: Path) -> N
     for change, message in (
         ({"names": ()}, "Name a table or figure"),
         ({"budget": "large"}, "--budget large, but it must be one of small, paper"),
-        ({"seeds": (1, 1)}, "none twice"),
+        ({"seeds": (1, 1)}, "without duplicates"),
         ({"horizons": (3, 7)}, "--horizons 7, but no cell of losses, .* has it: there is T=3, T=4, T=5, T=6"),
         ({"names": ("losses",), "horizons": (4,)}, "--horizons 4, but no cell of losses has it: there is T=3"),
         ({"settings": {"planner": "ddn"}}, "--set planner"),

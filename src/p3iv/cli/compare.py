@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from p3iv.experiments.engine import FillResult
     from p3iv.experiments.filled import Cell
 
-SHORT_METRICS = ("mean_accuracy", "mean_iou", "kl", "nll", "mode_recall", "training_s", "milliseconds_per_plan")
+SHORT_METRICS = ("mean_accuracy", "mean_iou", "kl", "nll", "mode_recall", "training_cpu_s", "milliseconds_per_plan")
 OWN_OPTIONS = {"planner": "--planners", "preset": "--preset", "seed": "--seeds", "data.horizon": "--horizons"}
 EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
 

@@ -17,7 +17,7 @@ from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, list_opt
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from p3iv.experiments.engine import Execution, FillResult, Progress
+    from p3iv.experiments.engine import CallProgress, Execution, FillResult
     from p3iv.experiments.filled import Block, FilledTable
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
@@ -103,7 +103,7 @@ def execution(**options: Any) -> Execution:
     from p3iv.experiments.engine import Execution
 
     command = f"p3iv {shlex.join(sys.argv[1:])}"
-    return Execution(command=command, on_plan=_show_plan, on_run=_show_run, on_note=print_note, **options)
+    return Execution(command=command, on_start=_show_start, on_run=_show_run, on_note=print_note, **options)
 
 
 def _show_list(*, as_json: bool) -> None:
@@ -129,12 +129,12 @@ def _show_list(*, as_json: bool) -> None:
     )
 
 
-def _show_plan(num_runs: int, num_missing: int) -> None:
+def _show_start(num_runs: int, num_missing: int) -> None:
     if num_missing:
         err.print(f"{num_runs} runs are needed, {num_missing} of them have to be made", markup=False)
 
 
-def _show_run(progress: Progress) -> None:
+def _show_run(progress: CallProgress) -> None:
     done = "" if progress.outcome.status == "done" else f"{progress.outcome.status}: "
     tables = f"{progress.num_tables_done} of {progress.num_tables} tables and figures complete, "
     err.print(

@@ -150,7 +150,7 @@ def read_lines_at(path: Path, offsets: Iterable[int], model: type[LineT]) -> lis
 @contextmanager
 def prediction_writer(path: Path) -> Iterator[Callable[[PredictionLine[Any]], None]]:
     """Yield a function that writes one line; the file replaces an older one when the block ends without an error."""
-    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         yield lambda line: print(line.model_dump_json(), file=file)
 
 

@@ -18,13 +18,12 @@ from torch import Tensor
 from p3iv.catalogue import METRICS
 from p3iv.environment import machine_of
 from p3iv.experiments.declarations import CellSpec
-from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, Run, Sampling
+from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, SamplingVariant
 from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_differences, bootstrap_means, draw_resamples
 from p3iv.training.run_folder import ENVIRONMENT_FILE, read_environment
 
 NAN = float("nan")
 SCORED = ("plans", "samples", "chain")  # groups of metrics that have a value of every window
-_FACTS = {"training_s": "cpu_s"}  # the names of costs in trained.json, where they differ
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class CellValue:
     as_released: float = NAN  # the metric that released code computes under this name
     seeds: tuple[int, ...] = ()
     runs: tuple[str, ...] = ()  # keys
-    num_planned: int = 0  # runs that it should be the mean of
+    num_expected: int = 0  # runs that it should be the mean of
     problem: str = ""  # which runs are missing, and why
 
     @property
@@ -49,7 +48,7 @@ class CellValue:
     @property
     def is_partial(self) -> bool:
         """Whether it is the mean of only some of its seeds."""
-        return 0 < len(self.runs) < self.num_planned
+        return 0 < len(self.runs) < self.num_expected
 
 
 @dataclass
@@ -61,28 +60,28 @@ class FinishedRuns:
     window_counts: Mapping[str, Mapping[str, Any]]  # by fingerprint: statistics of windows, METRIC.HORIZON
     _scores: dict[tuple[str, str], Mapping[str, np.ndarray]] = field(default_factory=dict)
 
-    def cell_value(self, spec: CellSpec, plan: CellPlan, fingerprint: str) -> CellValue:
+    def cell_value(self, spec: CellSpec, needed: CellRuns, fingerprint: str) -> CellValue:
         """The value of a cell; empty if none of its runs is finished."""
         metric = METRICS[str(spec.metric)]
         if metric.group == "data":
             count = self.window_counts[fingerprint].get(f"{spec.metric}.{spec.horizon}")
             return CellValue(count) if count else CellValue(NAN, problem="no window of this horizon")
-        runs = [run for run in plan.runs if self.has_scores(run, plan.sampling)]
-        problem = "; ".join(self._why_missing(run) for run in plan.runs if run not in runs)
+        runs = [run for run in needed.runs if self.has_scores(run, needed.sampling)]
+        problem = "; ".join(self._why_missing(run) for run in needed.runs if run not in runs)
         if not runs:
             return CellValue(NAN, problem=problem)
         value = CellValue(
             NAN,
             seeds=tuple(run.config.seed for run in runs),
             runs=tuple(run.key for run in runs),
-            num_planned=len(plan.runs),
+            num_expected=len(needed.runs),
             problem=problem,
         )
         if metric.group == "cost":
-            figures = [float(self.facts(run)[_FACTS.get(metric.name, metric.name)]) for run in runs]
+            figures = [float(self.facts(run)[metric.name]) for run in runs]
             average = statistics.median if spec.metric == "milliseconds_per_plan" else statistics.mean
             return replace(value, value=average(figures), spread=_spread(figures))
-        return self._score(value, spec, [self.scores(run, plan.sampling) for run in runs])
+        return self._score(value, spec, [self.scores(run, needed.sampling) for run in runs])
 
     def _score(self, value: CellValue, spec: CellSpec, tables: Sequence[Mapping[str, np.ndarray]]) -> CellValue:
         name, as_released = array_name(spec), METRICS[str(spec.metric)].released
@@ -97,22 +96,22 @@ class FinishedRuns:
             as_released=_mean_of(tables, f"{as_released}.{spec.decoder}") if as_released else NAN,
         )
 
-    def difference(self, one: tuple[CellSpec, CellPlan], other: tuple[CellSpec, CellPlan]) -> Interval | None:
+    def difference(self, one: tuple[CellSpec, CellRuns], other: tuple[CellSpec, CellRuns]) -> Interval | None:
         """The first cell minus the second, window by window; None if they do not have scores of the same windows."""
         columns, videos = [], []
-        for spec, plan in (one, other):
+        for spec, needed in (one, other):
             if METRICS[str(spec.metric)].group not in SCORED:
                 return None
-            if not all(self.has_scores(run, plan.sampling) for run in plan.runs):
+            if not all(self.has_scores(run, needed.sampling) for run in needed.runs):
                 return None
-            tables = [self.scores(run, plan.sampling) for run in plan.runs]
+            tables = [self.scores(run, needed.sampling) for run in needed.runs]
             columns.append({"difference": _mean(tables, array_name(spec))})
             videos.append(tuple(tables[0]["videos"].tolist()))
         if videos[0] != videos[1]:
             return None
         return bootstrap_differences(columns[0], columns[1], _resamples(videos[0]))["difference"]
 
-    def has_scores(self, run: Run, sampling: Sampling) -> bool:
+    def has_scores(self, run: Run, sampling: SamplingVariant) -> bool:
         return self.is_trained(run) and (run.folder(self.out) / sampling.file).exists()
 
     def is_trained(self, run: Run) -> bool:
@@ -125,7 +124,7 @@ class FinishedRuns:
             facts["machine"] = machine_of(read_environment(run.folder(self.out)).model_dump())
         return facts
 
-    def scores(self, run: Run, sampling: Sampling) -> Mapping[str, np.ndarray]:
+    def scores(self, run: Run, sampling: SamplingVariant) -> Mapping[str, np.ndarray]:
         """The values of every window, by metric and decoder."""
         place = (run.key, sampling.file)
         if place not in self._scores:

@@ -48,7 +48,7 @@ class CompareRequest:
     def __post_init__(self) -> None:
         for name, values in (("planners", self.planners), ("horizons", self.horizons)):
             if not values or len(set(values)) != len(values):
-                raise ConfigError(f"--{name} {','.join(map(str, values))}, but name at least one, and none twice.")
+                raise ConfigError(f"--{name} {','.join(map(str, values))}, but name at least one, without duplicates.")
         for planner in self.planners:
             planner_class(planner)
         self.fill_request()  # checks the rest
@@ -130,7 +130,7 @@ def wide_csv(result: FillResult) -> str:
                 " ".join(map(str, values["success_rate"].seeds)),
                 *("" if math.isnan(figure) else f"{figure:.6f}" for figure in figures),
                 int(values["parameters"].value),
-                f"{values['training_s'].value:.1f}",
+                f"{values['training_cpu_s'].value:.1f}",
                 f"{values['milliseconds_per_plan'].value:.3f}",
             ]
         )

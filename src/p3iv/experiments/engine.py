@@ -32,7 +32,7 @@ from p3iv.experiments.identity import Source, code_version, open_sources
 from p3iv.experiments.job import Job, run_job
 from p3iv.experiments.pages import write_index
 from p3iv.experiments.provenance import Provenance, write_runs
-from p3iv.experiments.runs import TRAINED, CellPlan, Outcome, Run, RunOptions, Sampling, plan_cell
+from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, RunOptions, SamplingVariant, runs_for_cell
 from p3iv.experiments.writers import write_table
 from p3iv.files import exclusive, write_text
 from p3iv.planners.base import choose_device
@@ -42,7 +42,7 @@ WRITE_EVERY_S = 300.0  # a long call shows the tables so far; rebuilding them ta
 
 
 @dataclass(frozen=True)
-class Progress:
+class CallProgress:
     """How far a call is after one of its runs."""
 
     run: Run
@@ -64,8 +64,8 @@ class Execution:
     device: str = "cpu"
     threads: int = 1  # per run
     command: str = ""  # as the user typed it, for the provenance
-    on_plan: Callable[[int, int], None] = lambda *_: None  # number of runs, and how many of them are missing
-    on_run: Callable[[Progress], None] = lambda _: None
+    on_start: Callable[[int, int], None] = lambda *_: None  # number of runs, and how many of them are missing
+    on_run: Callable[[CallProgress], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None  # on data and training; each note once
 
     def __post_init__(self) -> None:
@@ -139,10 +139,10 @@ class _Call:
         self.request, self.out = request, request.out
         self.sources = open_sources(request.data)
         self.runs: dict[str, Run] = {}
-        self.samplings: dict[str, dict[str, Sampling]] = {}
+        self.samplings: dict[str, dict[str, SamplingVariant]] = {}
         self.keys_of_figures: set[str] = set()  # runs whose plans a figure shows
         self.outcomes: dict[str, Outcome] = {}  # of runs that failed or are impossible
-        self.plans: dict[tuple[CellSpec, str], CellPlan] = {}
+        self.cell_runs: dict[tuple[CellSpec, str], CellRuns] = {}
         self.keys_of = {entry.name: self._add_runs(entry) for entry in request.entries}
         for key in self.runs:
             if (path := self._impossible(key)).exists():
@@ -152,7 +152,7 @@ class _Call:
         """Do the missing jobs, seed by seed; the tables are written now and then."""
         request, execution, noted = self.request, self.request.execution, set[str]()
         jobs = sorted((job for key in self.runs if (job := self._job(key))), key=lambda job: job.config.seed)
-        execution.on_plan(len(self.runs), len(jobs))
+        execution.on_start(len(self.runs), len(jobs))
         left = {job.key for job in jobs}
         began = written = time.monotonic()
         results = parallel.run(run_job, jobs, engine=execution.engine, jobs=execution.jobs, address=execution.address)
@@ -166,7 +166,7 @@ class _Call:
                     execution.on_note(note)
             spent = time.monotonic() - began
             execution.on_run(
-                Progress(
+                CallProgress(
                     run=self.runs[job.key],
                     outcome=outcome,
                     num_done=number,
@@ -187,7 +187,7 @@ class _Call:
         finished = FinishedRuns(self.out, self.outcomes, counts)
         provenance = Provenance.of(request.execution.command, self.sources, request.options)
         tables = [
-            fill(entry, self.sources, self.plan, finished) for entry in request.entries if isinstance(entry, Table)
+            fill(entry, self.sources, self.runs_of, finished) for entry in request.entries if isinstance(entry, Table)
         ]
         sections = [
             write_table(self.out, filled, provenance.of_runs(filled.runs, finished), finished) for filled in tables
@@ -211,14 +211,14 @@ class _Call:
         request.on_write(result)
         return result
 
-    def plan(self, spec: CellSpec, source: Source) -> CellPlan | None:
-        """What a cell needs; None if its horizon was not asked for."""
+    def runs_of(self, spec: CellSpec, source: Source) -> CellRuns | None:
+        """The runs that a cell needs; None if its horizon was not asked for."""
         if self.request.horizons and spec.horizon not in self.request.horizons:
             return None
         place = (spec, source.fingerprint)
-        if place not in self.plans:
-            self.plans[place] = plan_cell(spec, source, self.request.options)
-        return self.plans[place]
+        if place not in self.cell_runs:
+            self.cell_runs[place] = runs_for_cell(spec, source, self.request.options)
+        return self.cell_runs[place]
 
     @property
     def _counts_windows(self) -> bool:
@@ -227,16 +227,16 @@ class _Call:
     def _add_runs(self, entry: Table | Figure) -> set[str]:
         """Add the runs of a table or figure; returns their keys."""
         keys = set()
-        plans = [self.plan(spec, source) for source in self.sources for spec in entry.cell_specs]
-        for plan in filter(None, plans):
-            for run in plan.runs[:1] if isinstance(entry, Figure) else plan.runs:
+        cells = [self.runs_of(spec, source) for source in self.sources for spec in entry.cell_specs]
+        for needed in filter(None, cells):
+            for run in needed.runs[:1] if isinstance(entry, Figure) else needed.runs:
                 keys.add(run.key)
                 self.runs[run.key] = run
                 samplings = self.samplings.setdefault(run.key, {})
                 if isinstance(entry, Figure):
                     self.keys_of_figures.add(run.key)
                 else:
-                    samplings[plan.sampling.file] = plan.sampling
+                    samplings[needed.sampling.file] = needed.sampling
         return keys
 
     def _job(self, key: str) -> Job | None:
@@ -276,8 +276,8 @@ class _Call:
         return self.out / "impossible" / f"{key}.json"
 
     def _draw(self, figure: Figure, source: Source, provenance: Provenance, finished: FinishedRuns) -> Drawn:
-        plans = [self.plan(spec, source) for spec in figure.cell_specs]
-        run = plans[0].runs[0] if plans and plans[0] else None
+        cells = [self.runs_of(spec, source) for spec in figure.cell_specs]
+        run = cells[0].runs[0] if cells and cells[0] else None
         origin = replace(provenance.of_runs([run] if run else [], finished), samples=SampleSettings().num_samples)
         return draw_figure(self.out, figure, source, run, outcomes=self.outcomes, provenance=origin)
 

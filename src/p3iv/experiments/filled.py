@@ -12,10 +12,10 @@ from p3iv.catalogue import METRICS, Metric
 from p3iv.experiments.cells import SCORED, CellValue, FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, CellSpec, Column, Row, Table, published_number
 from p3iv.experiments.identity import Source
-from p3iv.experiments.runs import CellPlan, Run
+from p3iv.experiments.runs import CellRuns, Run
 from p3iv.metrics.bootstrap import Interval
 
-PlanOf = Callable[[CellSpec, Source], CellPlan | None]  # None for a cell that was not asked for
+RunsOf = Callable[[CellSpec, Source], CellRuns | None]  # None for a cell that was not asked for
 
 PAPER_NOTE = (
     "Ours with its 95 % interval, resampled by video; several seeds are averaged window by window. Published figures "
@@ -70,7 +70,7 @@ class Cell:
     def seeds_text(self) -> str:
         """How many seeds our value is the mean of, if some are missing; else empty."""
         value = self.value
-        return f"{len(value.runs)} of {value.num_planned} seeds" if value and value.is_partial else ""
+        return f"{len(value.runs)} of {value.num_expected} seeds" if value and value.is_partial else ""
 
     @property
     def released(self) -> float:
@@ -177,17 +177,17 @@ class FilledTable:
         return [f"{problem} ({number} cell{'s' * (number > 1)})" for problem, number in problems.items()]
 
 
-def fill(table: Table, sources: Sequence[Source], plan_of: PlanOf, finished: FinishedRuns) -> FilledTable:
+def fill(table: Table, sources: Sequence[Source], runs_of: RunsOf, finished: FinishedRuns) -> FilledTable:
     """Fill a table from the finished runs."""
-    blocks = [_block(table, source, _paper_name(table, source), plan_of, finished) for source in sources]
+    blocks = [_block(table, source, _paper_name(table, source), runs_of, finished) for source in sources]
     shown = {block.paper_name for block in blocks}
     blocks += [_published_block(table, name) for name in table.datasets if name not in shown]
     values = [cell.value for block in blocks for row in block.cells for cell in row if cell.value]
-    plans = [plan_of(spec, source) for source in sources for spec in table.cell_specs]
+    cells = [runs_of(spec, source) for source in sources for spec in table.cell_specs]
     return FilledTable(
         table=table,
         blocks=tuple(blocks),
-        runs=tuple({run.key: run for plan in plans if plan for run in plan.runs}.values()),
+        runs=tuple({run.key: run for needed in cells if needed for run in needed.runs}.values()),
         num_cells=len(values),
         num_filled=sum(not value.is_empty for value in values),
         num_partial=sum(value.is_partial for value in values),
@@ -223,18 +223,18 @@ def _paper_name(table: Table, source: Source) -> str | None:
     return next(iter(table.datasets), None)
 
 
-def _block(table: Table, source: Source, paper_name: str | None, plan_of: PlanOf, finished: FinishedRuns) -> Block:
+def _block(table: Table, source: Source, paper_name: str | None, runs_of: RunsOf, finished: FinishedRuns) -> Block:
     rows = []
     for row in table.rows:
         cells = []
         for place, column in enumerate(table.columns):
             spec = table.cell_spec(row, column)
-            plan = plan_of(spec, source) if spec else None
-            value = finished.cell_value(spec, plan, source.fingerprint) if spec and plan else None
+            needed = runs_of(spec, source) if spec else None
+            value = finished.cell_value(spec, needed, source.fingerprint) if spec and needed else None
             published = _published(row, paper_name, place)
             cells.append(Cell(row, column, spec, published, value, beside_paper=paper_name is not None))
         rows.append(tuple(cells))
-    compare = _Comparison(source, plan_of, finished)
+    compare = _Comparison(source, runs_of, finished)
     columns = list(zip(table.columns, zip(*rows, strict=True), strict=True))
     orders = [(column, compare.order(cells)) for column, cells in columns]
     groups = dict.fromkeys(row.group for row in table.rows)
@@ -275,12 +275,12 @@ class _Comparison:
     """Compares the rows of a column with each other."""
 
     source: Source
-    plan_of: PlanOf
+    runs_of: RunsOf
     finished: FinishedRuns
 
     def order(self, column: Sequence[Cell]) -> Order:
-        verdicts = Counter(self._verdicts(column))
-        return Order(verdicts["same"], verdicts["reversed"], verdicts["undecided"])
+        pairs = Counter(self._compare_pairs(column))
+        return Order(pairs["same"], pairs["reversed"], pairs["undecided"])
 
     def ranking(self, column: Sequence[Cell]) -> Ranking | None:
         """The best cell of a column, with the paired differences that do not exclude 0."""
@@ -299,12 +299,13 @@ class _Comparison:
         """The paired difference of two cells of one metric; None if they cannot be compared."""
         if not one.spec or not other.spec or one.spec.metric != other.spec.metric:
             return None
-        plans = self.plan_of(one.spec, self.source), self.plan_of(other.spec, self.source)
-        if not plans[0] or not plans[1]:
+        first, second = self.runs_of(one.spec, self.source), self.runs_of(other.spec, self.source)
+        if not first or not second:
             return None
-        return self.finished.difference((one.spec, plans[0]), (other.spec, plans[1]))
+        return self.finished.difference((one.spec, first), (other.spec, second))
 
-    def _verdicts(self, column: Sequence[Cell]) -> Iterator[str]:
+    def _compare_pairs(self, column: Sequence[Cell]) -> Iterator[str]:
+        """For each pair of published numbers, whether ours have the `same` order, the `reversed` one or neither."""
         for one, other in itertools.combinations(column, 2):
             theirs = published_number(one.published) - published_number(other.published)
             if one.row.group != other.row.group or not theirs or math.isnan(theirs):

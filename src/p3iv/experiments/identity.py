@@ -87,11 +87,11 @@ def open_sources(folders: tuple[Path, ...]) -> tuple[Source, ...]:
 
 def link_dataset(folder: Path, copy: Path) -> None:
     """Make a dataset folder that links to the features of another and has its own copies of the small files."""
-    with atomic_folder(copy) as beside:
+    with atomic_folder(copy) as temporary:
         for name in _DATASET_FILES:
             if (folder / name).exists():
-                shutil.copyfile(folder / name, beside / name)
-        (beside / "features").symlink_to((folder / "features").resolve())
+                shutil.copyfile(folder / name, temporary / name)
+        (temporary / "features").symlink_to((folder / "features").resolve())
 
 
 def _open(folder: Path) -> Source:

@@ -28,7 +28,7 @@ from p3iv.errors import DatasetError, SplitError
 from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
 from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import commit, link_dataset
-from p3iv.experiments.runs import TRAINED, Outcome, Sampling
+from p3iv.experiments.runs import TRAINED, Outcome, SamplingVariant
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.files import atomic_file, write_text
 from p3iv.metrics.distributions import distribution_values
@@ -61,7 +61,7 @@ class Job:
     data: Path  # the dataset folder
     folder: Path  # of the run
     aligned: Path | None  # the copy of the dataset with aligned step texts; None to use the texts as they are
-    samplings: tuple[Sampling, ...]
+    samplings: tuple[SamplingVariant, ...]
     needs_plans: bool  # whether a figure needs its predictions.jsonl, which is missing
     device: str = "cpu"
     threads: int = 1
@@ -81,7 +81,7 @@ def run_job(job: Job) -> Outcome:
         return Outcome(job.key, "failed", about, traceback.format_exc(), tuple(notes))
 
 
-def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
+def score_windows(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
     """Score every test window: `METRIC.DECODER` of plans, and `METRIC.samples` of the K samples or of the chain."""
     windows, transitions = data.test, trained.transitions
     tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
@@ -103,7 +103,7 @@ def score_plans(trained: TrainedPlanner, data: PlanningData, sampling: Sampling)
     return {name: value.double().numpy() for name, value in values.items()} | _videos(data)
 
 
-def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampling) -> Arrays:
+def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
     """KL and NLL of every test window for every K (`METRIC.K`), and their standard deviation over sets of K latents.
 
     All windows share their latents, so a resample takes the same latents of every window. With several independent
@@ -130,7 +130,7 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
     return {name: values[name, 0, 0] for name in means} | deviations | _videos(data)
 
 
-def _sets(number: int, sampling: Sampling) -> list[slice | Tensor]:
+def _sets(number: int, sampling: SamplingVariant) -> list[slice | Tensor]:
     """The latents of K plans: the first K and, if there is only one draw, resamples of it."""
     generator = torch.Generator().manual_seed(number)
     resamples = torch.randint(sampling.num_samples, (NUM_SETS, number), generator=generator)
@@ -148,12 +148,12 @@ def _run_steps(job: Job, notes: dict[str, None]) -> str:
         if not (job.folder / sampling.file).exists():
             data = data or load_planning_data(dataset, job.config.data)
             trained = load_planner(job.folder / BEST, device=str(choose_device(job.device)))
-            score = score_prefixes if sampling.prefixes else score_plans
+            score = score_prefixes if sampling.prefixes else score_windows
             _write_arrays(job.folder / sampling.file, score(trained, data, sampling))
     if job.needs_plans:
         evaluate(EvaluationRequest(job.folder, dataset.folder, device=job.device))
     facts = json.loads((job.folder / TRAINED).read_text(encoding="utf-8"))
-    return f"{counted(facts['epochs'], 'epoch')}, {facts['cpu_s']:.0f} CPU s"
+    return f"{counted(facts['epochs'], 'epoch')}, {facts['training_cpu_s']:.0f} CPU s"
 
 
 def _prepare(job: Job) -> Path:
@@ -161,11 +161,13 @@ def _prepare(job: Job) -> Path:
     if job.aligned is None:
         return job.data
     if not job.aligned.exists():
-        beside = job.aligned.with_name(f"{job.aligned.name}-unaligned")
-        link_dataset(job.data, beside)
+        unaligned = job.aligned.with_name(f"{job.aligned.name}-unaligned")
+        link_dataset(job.data, unaligned)
         settings = job.config.data
-        align_dataset(AlignmentRequest(beside, settings.split, settings.split_seed, settings.protocol, job.config.seed))
-        beside.rename(job.aligned)
+        align_dataset(
+            AlignmentRequest(unaligned, settings.split, settings.split_seed, settings.protocol, job.config.seed)
+        )
+        unaligned.rename(job.aligned)
     return job.aligned
 
 
@@ -188,7 +190,7 @@ def _train(job: Job, dataset: Dataset, data: PlanningData, notes: dict[str, None
         "test_windows": len(data.test),
         "epochs": result.epochs,
         "best_epoch": result.best_epoch,
-        "cpu_s": result.cpu_s,
+        "training_cpu_s": result.cpu_s,
         "parameters": sum(parameter.numel() for parameter in trained.planner.parameters()),
         "milliseconds_per_plan": time_plans(trained, data),
         "commit": commit(),
@@ -218,7 +220,7 @@ def _draw(trained: TrainedPlanner, data: PlanningData, settings: SampleSettings)
         yield sampler.draw(windows.start[first : first + size], windows.goal[first : first + size])
 
 
-def _settings(sampling: Sampling, *, seed: int) -> SampleSettings:
+def _settings(sampling: SamplingVariant, *, seed: int) -> SampleSettings:
     return SampleSettings(sampling.num_samples, seed, sampling.input_noise, sampling.dropout)
 
 
@@ -227,5 +229,5 @@ def _videos(data: PlanningData) -> Arrays:
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
-    with atomic_file(path) as beside, beside.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

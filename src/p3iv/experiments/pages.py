@@ -308,7 +308,7 @@ def _runs(filled: FilledTable, finished: FinishedRuns) -> Markup:
         tag(
             "tr",
             tag("td", str(run)),
-            *(tag("td", row[name], class_="figure") for name in ("epochs", "best_epoch", "cpu_s")),
+            *(tag("td", row[name], class_="figure") for name in ("epochs", "best_epoch", "training_cpu_s")),
             tag("td", row["status"]),
             tag("td", f"runs/{run.key}", class_="key"),
         )

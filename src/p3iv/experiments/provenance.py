@@ -84,7 +84,10 @@ class Provenance:
 
 UNKNOWN = "unknown"
 RUN_COLUMNS = ("run", "data", "planner", "horizon", "protocol", "differs_in", "terms", "texts", "seed")
-FACTS = ("test_windows", "epochs", "best_epoch", "cpu_s", "parameters", "milliseconds_per_plan", "commit", "machine")
+FACTS = (
+    *("test_windows", "epochs", "best_epoch", "training_cpu_s", "parameters", "milliseconds_per_plan"),
+    *("commit", "machine"),
+)
 
 
 def run_rows(runs: Iterable[Run], finished: FinishedRuns) -> list[dict[str, str]]:

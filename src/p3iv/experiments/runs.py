@@ -50,13 +50,13 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             seeds = ",".join(map(str, self.seeds))
-            raise ConfigError(f"--seeds {seeds}, but name at least one, and none twice.")
+            raise ConfigError(f"--seeds {seeds}, but name at least one, without duplicates.")
         if self.samples < 1:
             raise ConfigError(f"--samples {self.samples}, but it must be at least 1.")
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingVariant:
     """One way to draw plans from a trained run and score them; its values are kept in one file."""
 
     num_samples: int = DEFAULT_NUM_SAMPLES
@@ -144,22 +144,22 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class CellPlan:
+class CellRuns:
     """The runs and the sampling that fill a cell on one dataset."""
 
     runs: tuple[Run, ...]  # one per seed; none if only windows are counted
-    sampling: Sampling
+    sampling: SamplingVariant
 
 
-def plan_cell(spec: CellSpec, source: Source, options: RunOptions) -> CellPlan:
+def runs_for_cell(spec: CellSpec, source: Source, options: RunOptions) -> CellRuns:
     """The runs and the sampling that a cell needs."""
     base = override(preset_config(spec.preset), {**dict(spec.settings), **options.settings})
     seeds = options.seeds if spec.needs_run else ()
     runs = tuple(Run(source, override(base, {"seed": seed}), spec.texts) for seed in seeds)
     if spec.samples is None:
-        return CellPlan(runs, Sampling(options.samples, input_noise=spec.input_noise, dropout=spec.dropout))
-    numbers = sample_numbers()
-    return CellPlan(runs, Sampling(max(numbers), prefixes=tuple(numbers), independent_draws=options.independent_draws))
+        return CellRuns(runs, SamplingVariant(options.samples, input_noise=spec.input_noise, dropout=spec.dropout))
+    numbers = tuple(sample_numbers())
+    return CellRuns(runs, SamplingVariant(max(numbers), prefixes=numbers, independent_draws=options.independent_draws))
 
 
 def budget_named(name: str) -> Budget:

@@ -132,7 +132,8 @@ def table_markdown(filled: FilledTable, provenance: Provenance, finished: Finish
     lines += [f"- missing: {_one_line(problem)}" for problem in filled.problems]
     lines += ["", f"{provenance.sentence}.", "", "| run | epochs | best | CPU s |", "|---|---:|---:|---:|"]
     for run, facts in _with_rows(filled, finished):
-        lines.append(f"| {run} (runs/{run.key}) | {facts['epochs']} | {facts['best_epoch']} | {facts['cpu_s']} |")
+        figures = (facts[name] for name in ("epochs", "best_epoch", "training_cpu_s"))
+        lines.append(f"| {run} (runs/{run.key}) | {' | '.join(figures)} |")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -41,7 +41,7 @@ def read_annotations(kind: str, source: Path, **options: bool) -> Annotations:
         SourceError: the source cannot be used.
     """
     if kind not in READERS:
-        raise ConfigError(f"there is no reader {kind}. Choose from {', '.join(READERS)}.")
+        raise ConfigError(f"KIND {kind}, but it must be one of {', '.join(READERS)}.")
     chosen = {name: True for name, value in options.items() if value}
     for name in chosen:
         if name not in READERS[kind].options:

@@ -57,19 +57,19 @@ def make_tabletop(
     if encoder not in ("state", "none"):
         raise ConfigError(f"--encoder {encoder}, but it must be `state` or `none`.")
     videos = [write_script(seed, index) for index in range(num_videos)]
-    with atomic_folder(folder.resolve()) as beside:  # if `folder` is a link, it stays one
-        _write_annotations(beside, videos, seed)
-        fingerprint = _write_features(beside, videos) if encoder == "state" else None
+    with atomic_folder(folder.resolve()) as temporary:  # if `folder` is a link, it stays one
+        _write_annotations(temporary, videos, seed)
+        fingerprint = _write_features(temporary, videos) if encoder == "state" else None
         if render:
             _require_drawing()
-            _render_all(beside / "videos", videos, jobs, progress)
+            _render_all(temporary / "videos", videos, jobs, progress)
         DatasetCard(  # written last: a folder without it is unfinished
             name="tabletop",
             source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
             encoder="state" if encoder == "state" else None,
             text_encoder="hashed words",
             feature_fingerprint=fingerprint,
-        ).write(beside)
+        ).write(temporary)
 
 
 def true_plans(videos: Sequence[Script]) -> Iterator[dict[str, object]]:
@@ -115,7 +115,7 @@ def _write_annotations(folder: Path, videos: Sequence[Script], seed: int) -> Non
         write_split(folder / "split.json", annotations.split)
     embedding = np.stack([embed_text(action.text) for action in annotations.vocabulary.actions])
     write_language(folder / "language.npz", annotations.vocabulary.names, embedding)
-    with atomic_file(folder / "truth.jsonl") as beside, beside.open("w", encoding="utf-8") as lines:
+    with atomic_file(folder / "truth.jsonl") as temporary, temporary.open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(line) + "\n" for line in true_plans(videos))
 
 
@@ -165,8 +165,8 @@ def write_sheet(path: Path, *, seed: int = 0) -> None:
     from p3iv.tabletop.render import contact_sheet
 
     page = contact_sheet(seed=seed)
-    with atomic_file(path) as beside:
-        page.save(beside, format=formats[path.suffix.lower()], quality=88, optimize=True)
+    with atomic_file(path) as temporary:
+        page.save(temporary, format=formats[path.suffix.lower()], quality=88, optimize=True)
 
 
 def encode_states(
