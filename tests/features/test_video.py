@@ -25,6 +25,7 @@ from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
 from p3iv.features.video import MAX_LENGTH_S, VideoReader, find_fault, naming_faults
+from p3iv.planner import PICTURES
 
 B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
 EVEN_MS = [40 * number for number in range(200)]
@@ -422,6 +423,18 @@ def test_a_picture_file_is_rotated_by_its_metadata(tmp_path: Path) -> None:
     (tmp_path / "y.jpg").write_bytes(b"\xff\xd8 no picture")
     with pytest.raises(FeatureError, match=r"y\.jpg: cannot be read as a picture"):
         read_picture(tmp_path / "y.jpg")
+
+
+@pytest.mark.parametrize("suffix", PICTURES)
+def test_only_common_picture_formats_are_opened(tmp_path: Path, suffix: str) -> None:
+    from PIL import Image
+
+    path = tmp_path / f"x{suffix}"
+    Image.fromarray(numbered(5)).save(path, lossless=True)
+    assert number_of(read_picture(path).pixels) == 5
+    Image.fromarray(numbered(5)).save(path, format="EPS")
+    with pytest.raises(FeatureError, match=r"cannot be read as a picture \(cannot identify image file"):
+        read_picture(path)
 
 
 def test_a_good_file_beside_bad_ones_reads_as_ever(tmp_path: Path) -> None:

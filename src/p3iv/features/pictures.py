@@ -46,6 +46,8 @@ def _centre(pixels: NDArray[np.uint8], *, rows: int, columns: int) -> NDArray[np
     return pixels[top : top + rows, left : left + columns]
 
 
+FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # Pillow starts Ghostscript for others, such as EPS
+
 MAX_PIXELS: Final = 1 << 26  # of one picture: twice those of 8K, 200 MB as RGB
 
 
@@ -70,7 +72,7 @@ def read_picture(path: Path) -> Picture:
         raise MissingExtraError("Pillow", "video", "Reading a picture") from error
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise FeatureError(
                     f"{path}: a picture of {image.width} x {image.height}; {MAX_PIXELS:,} pixels at most"
