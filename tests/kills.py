@@ -7,11 +7,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from p3iv.config import Config
+from p3iv.data.folder import open_dataset
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.plans.draws import SampleSettings
+from p3iv.training.loop import TrainRequest, train
 
 _processes = multiprocessing.get_context("forkserver")
 # Imported once for all children.
@@ -25,20 +29,24 @@ def evaluate_run(run: Path, settings: SampleSettings) -> None:
     evaluate(EvaluationRequest(run, settings=settings))
 
 
-def kill_at_every_change(folder: Path, function: Callable[..., object], *args: Any) -> Iterator[int]:
+def train_run(dataset: Path, run: Path, config: Config, *, overwrite: bool = False) -> None:
+    train(TrainRequest(open_dataset(dataset), run, config, overwrite=overwrite))
+
+
+def kill_at_every_change(folder: Path, function: Callable[..., object], *args: Any, **settings: Any) -> Iterator[int]:
     """Call the function again and again, killed before its 1st, 2nd, ... change of a file below `folder`.
 
     Yields the number of the change after every kill, and ends when a call comes to its own end.
     """
     number = 1
-    while _run_until(number, folder, function, *args):
+    while _run_until(number, folder, partial(function, *args, **settings)):
         yield number
         number += 1
 
 
-def _run_until(number: int, folder: Path, function: Callable[..., object], *args: Any) -> bool:
+def _run_until(number: int, folder: Path, function: Callable[[], object]) -> bool:
     """Whether the call was killed before it ended."""
-    process = _processes.Process(target=_count_and_call, args=(number, folder, function, *args))
+    process = _processes.Process(target=_count_and_call, args=(number, folder, function))
     process.start()
     process.join(120)
     if process.exitcode not in (0, -signal.SIGKILL):
@@ -46,7 +54,7 @@ def _run_until(number: int, folder: Path, function: Callable[..., object], *args
     return process.exitcode != 0
 
 
-def _count_and_call(number: int, folder: Path, function: Callable[..., object], *args: Any) -> None:
+def _count_and_call(number: int, folder: Path, function: Callable[[], object]) -> None:
     seen = 0
 
     def count(event: str, details: tuple[Any, ...]) -> None:
@@ -58,7 +66,7 @@ def _count_and_call(number: int, folder: Path, function: Callable[..., object], 
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-    function(*args)
+    function()
 
 
 def _changed_path(event: str, details: tuple[Any, ...]) -> Path | None:

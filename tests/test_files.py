@@ -13,13 +13,13 @@ from p3iv.data.folder import open_dataset
 from p3iv.errors import BusyError
 from p3iv.experiments.compare import CompareRequest, compare
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
-from p3iv.files import exclusive
+from p3iv.files import exclusive, remove_leftovers
 from p3iv.training.loop import TrainRequest, train
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from p3iv.files import exclusive
+from p3iv.files import exclusive, remove_leftovers
 with exclusive(Path(sys.argv[1]), doing="waits"):
     print("locked", flush=True)
     time.sleep(60)
@@ -78,3 +78,24 @@ def test_a_run_a_comparison_and_a_reproduction_have_one_writer(tabletop: Path, t
         with exclusive(out, doing="was first"), pytest.raises(BusyError, match=f"Another process is .* in {out}"):
             write()
         assert not out.exists()
+
+
+def test_a_folder_that_was_moved_away_but_not_replaced_is_moved_back(tmp_path: Path) -> None:
+    was = tmp_path / ".data.abcdefgh.old" / "was"
+    was.mkdir(parents=True)
+    (was / "steps.csv").touch()
+    (tmp_path / ".data.abcdefgh.part").mkdir()
+    (tmp_path / ".other.abcdefgh.part").mkdir()
+    remove_leftovers(tmp_path / "data")
+    assert (tmp_path / "data" / "steps.csv").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.abcdefgh.part", "data"]
+
+
+def test_a_folder_that_was_replaced_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in (".data.abcdefgh.old", "..data.abcdefgh.part.abcdefgh.old"):
+        (tmp_path / name / "was" / "features").mkdir(parents=True)
+    (tmp_path / ".data.hgfedcba.part").touch()
+    remove_leftovers(tmp_path / "data")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert not any((tmp_path / "data").iterdir())

@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from p3iv.errors import BusyError
 
 LEFTOVER = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.(part|old)")  # the temporary name of unfinished work on `name`
+_OLD = "was"  # in a folder .NAME.xxxxxxxx.old: the folder that is being replaced
 
 
 @contextmanager
@@ -67,6 +68,22 @@ def leftovers_of(path: Path) -> list[Path]:
     return [other for other in beside if other.name != path.name and _final_name(other.name) == path.name]
 
 
+def remove_leftovers(path: Path) -> None:
+    """Delete what killed processes left beside `path`; only for the process that alone may write `path`.
+
+    A folder that was moved away, but not yet replaced, is moved back.
+    """
+    path = Path(os.path.realpath(path))
+    for left in leftovers_of(path):
+        match = LEFTOVER.fullmatch(left.name)
+        if match and match["name"] == path.name and (left / _OLD).exists() and not os.path.lexists(path):
+            (left / _OLD).rename(path)
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
 def _final_name(name: str) -> str:
     """The name that unfinished work was meant to get; temporary names nest when an unfinished folder is replaced."""
     while match := LEFTOVER.fullmatch(name):
@@ -79,12 +96,13 @@ def _replace_folder(new: Path, path: Path) -> None:
         new.rename(path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-    path.rename(old / "was")
+    path.rename(old / _OLD)
     try:
         new.rename(path)
     except OSError:
-        (old / "was").rename(path)
+        (old / _OLD).rename(path)
         raise
+    (old / _OLD).rename(old / "replaced")  # so that a folder named `was` is whole
     shutil.rmtree(old)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from kills import kill_at_every_change, train_run
 from p3iv.config import override, preset_config
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import load_planning_data
@@ -90,6 +92,39 @@ def test_killed_at_any_moment_a_run_resumes(dataset: Dataset, tabletop: Path, tm
     first, second = load_file(whole / LAST), load_file(killed / LAST)
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert without_times(read_table(whole)) == without_times(read_table(killed))
+
+
+def test_killed_while_its_folder_is_made_a_run_can_be_resumed_and_overwritten(
+    dataset: Dataset, tabletop: Path, tmp_path: Path
+) -> None:
+    run, config = tmp_path / "runs" / "run", quick(planner="random")
+    for number in kill_at_every_change(run.parent, train_run, tabletop, run, config):
+        is_made = (run / "environment.json").exists()
+        train(TrainRequest(dataset, run, config, resume=number % 2 == 0, overwrite=number % 2 == 1))
+        assert (run / BEST).exists()
+        assert [path.name for path in run.parent.iterdir()] == ["run"]
+        shutil.rmtree(run)
+        if is_made:
+            break
+    train(TrainRequest(dataset, run, config))
+    for number in kill_at_every_change(run.parent, train_run, tabletop, run, config, overwrite=True):
+        is_replaced = run.exists() and not (run / BEST).exists() and not list(run.parent.glob(".run.*.old"))
+        train(TrainRequest(dataset, run, config, resume=True))
+        assert (run / BEST).exists(), number
+        assert [path.name for path in run.parent.iterdir()] == ["run"]
+        if is_replaced:
+            break
+    assert number > 15
+    assert not list(run.rglob("*.part"))
+
+
+def test_the_unfinished_files_of_others_do_not_make_a_folder_a_run(dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / ".letter.txt.abcdefgh.part").touch()
+    for resume, overwrite in ((False, True), (True, False), (False, False)):
+        with pytest.raises(TrainingError, match="it is not a p3iv run"):
+            train(TrainRequest(dataset, tmp_path / "notes", quick(epochs=1), resume=resume, overwrite=overwrite))
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == [".letter.txt.abcdefgh.part"]
 
 
 def test_switching_a_term_off_leaves_it_out(dataset: Dataset, tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ from p3iv.config import Config
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
-from p3iv.files import exclusive
+from p3iv.files import exclusive, remove_leftovers
 from p3iv.metrics.plans import PlanScores, score_plans
 from p3iv.planners.base import BasePlanner, Batch, Learner, PlannerShape, check_precision, choose_device, dtype_of
 from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
 from p3iv.training.distributed import World, join_world
-from p3iv.training.run_folder import MetricsTable, check_run, open_run, write_card
+from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, open_run, write_card
 from p3iv.types import hash_number
 
 VALIDATION_BATCH = 1024  # windows
@@ -92,7 +92,10 @@ def train(request: TrainRequest) -> TrainResult:
     if int(os.environ.get("RANK", "0")) != 0:  # only the first process uses the folder
         return _train(request)
     with exclusive(request.run, doing=f"is training in {request.run}"):
+        remove_leftovers(request.run)
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
+        for file in RUN_FILES:
+            remove_leftovers(request.run / file)
         return _train(request)
 
 

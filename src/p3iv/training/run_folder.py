@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import shutil
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,12 +16,16 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData
 from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
-from p3iv.files import is_leftover, write_text
-from p3iv.planners.checkpoint import Header
+from p3iv.files import atomic_folder, leftovers_of, write_text
+from p3iv.planners.checkpoint import BEST, LAST, Header
 from p3iv.planners.registry import planner_class
 from p3iv.validation import read_model
 
+CONFIG_FILE = "config.yaml"
 ENVIRONMENT_FILE = "environment.json"
+METRICS_FILE = "metrics.csv"
+CARD_FILE = "README.md"
+RUN_FILES = (CONFIG_FILE, ENVIRONMENT_FILE, METRICS_FILE, CARD_FILE, BEST, LAST)  # that training writes
 
 
 class RunEnvironment(BaseModel):
@@ -53,7 +57,7 @@ def write_card(run: Path, header: Header, data: PlanningData) -> None:
     )
     notes = "".join(f"- {note}\n" for note in data.notes)
     write_text(
-        run / "README.md",
+        run / CARD_FILE,
         f"""# {config.planner}, horizon {config.data.horizon}, on {header.data_label}
 
 Predicts the {header.shape.horizon} actions between a start and a goal observation,
@@ -76,7 +80,7 @@ class MetricsTable:
     """`metrics.csv`, one row per epoch; a resumed run continues after the last saved epoch."""
 
     def __init__(self, run: Path, *, finished_epochs: int) -> None:
-        self._path = run / "metrics.csv"
+        self._path = run / METRICS_FILE
         self._rows = [row for row in read_metrics(self._path) if int(row["epoch"]) <= finished_epochs]
         if self._rows or self._path.exists():
             self._rewrite()
@@ -136,9 +140,9 @@ def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
         raise TrainingError("--resume continues a run and --overwrite replaces it: pass one of the two.")
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run} is a file, but it must be a folder.")
-    if not run.is_dir() or all(is_leftover(path) for path in run.iterdir()):
-        return
-    if not (run / "config.yaml").exists():
+    if not run.is_dir() or not _names(run) - {path.name for path in leftovers_of(run / CONFIG_FILE)}:
+        return  # config.yaml is written first: a run that was killed before that holds nothing else
+    if not (run / CONFIG_FILE).exists():
         raise TrainingError(f"{run} is not empty and has no config.yaml, so it is not a p3iv run. Pass another --out.")
     if not (resume or overwrite):
         raise TrainingError(
@@ -148,13 +152,23 @@ def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
 
 def open_run(run: Path, config: Config, *, data_label: str, dataset: Path, device: str, overwrite: bool) -> None:
     """Make the folder, replacing an older run if `overwrite`, and write its configuration and environment."""
-    if overwrite and run.is_dir():
-        shutil.rmtree(run)
-    run.mkdir(parents=True, exist_ok=True)
-    write_text(run / "config.yaml", config.to_yaml())
     versions = asdict(describe_environment()) | {"device": device}
     environment = RunEnvironment(**versions, data=data_label, dataset=dataset.resolve())
-    write_text(run / ENVIRONMENT_FILE, environment.model_dump_json(indent=2) + "\n")
+    if overwrite and run.is_dir() and _names(run):
+        with atomic_folder(Path(os.path.realpath(run))) as folder:
+            _write_settings(folder, config, environment)
+    else:
+        run.mkdir(parents=True, exist_ok=True)
+        _write_settings(run, config, environment)
+
+
+def _write_settings(folder: Path, config: Config, environment: RunEnvironment) -> None:
+    write_text(folder / CONFIG_FILE, config.to_yaml())
+    write_text(folder / ENVIRONMENT_FILE, environment.model_dump_json(indent=2) + "\n")
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def read_environment(run: Path) -> RunEnvironment:
