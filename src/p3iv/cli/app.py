@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, repro
 from p3iv.cli.console import err, out, print_json
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Root(TyperGroup):
@@ -113,5 +116,6 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        err.print(f"error: {error}", markup=False)
+        advice = ". Make room, and run the command again." if error.errno in DISK_FULL else ""
+        err.print(f"error: {error}{advice}", markup=False)
         sys.exit(1)
