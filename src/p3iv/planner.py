@@ -21,8 +21,8 @@ from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, MOMENT_FORMS
 from p3iv.errors import ConfigError, PlanError
-from p3iv.planners.base import choose_device
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
+from p3iv.planners.layers import choose_device
 from p3iv.plans.chain import Chain
 from p3iv.plans.decoding import decode, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of

@@ -33,9 +33,9 @@ from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, known_references, references_of
 from p3iv.metrics.released import marginal_values, score_released
-from p3iv.planners.base import choose_device
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
+from p3iv.planners.layers import choose_device
 from p3iv.plans.chain import Chain
 from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanCounts, count_plans

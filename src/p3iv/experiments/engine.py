@@ -35,7 +35,7 @@ from p3iv.experiments.provenance import Provenance, write_runs
 from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, RunOptions, SamplingVariant, runs_for_cell
 from p3iv.experiments.writers import write_table
 from p3iv.files import exclusive, write_text
-from p3iv.planners.base import choose_device
+from p3iv.planners.layers import choose_device
 from p3iv.plans.draws import SampleSettings
 
 WRITE_EVERY_S = 300.0  # a long call shows the tables so far; rebuilding them takes seconds

@@ -35,8 +35,8 @@ from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import bitwise_ious, macro_precision
-from p3iv.planners.base import choose_device
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.planners.layers import choose_device
 from p3iv.plans.decoding import chain_of, recommended_decoder
 from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import Draws, SampleSettings

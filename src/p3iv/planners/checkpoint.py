@@ -23,7 +23,8 @@ from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.files import atomic_file
 from p3iv.metrics.plans import PlanScores
-from p3iv.planners.base import BasePlanner, Learner, PlannerShape, SelectionScore, check_precision, dtype_of
+from p3iv.planners.base import BasePlanner, Learner, PlannerShape, SelectionScore
+from p3iv.planners.layers import check_precision, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions

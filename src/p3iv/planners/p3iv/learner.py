@@ -7,7 +7,8 @@ from torch import Tensor
 
 from p3iv.config import Config
 from p3iv.errors import ConfigError
-from p3iv.planners.base import Batch, Learner, Sync, adam, evaluating, frozen, mixed_precision
+from p3iv.planners.base import Batch, Learner, Sync
+from p3iv.planners.layers import adam, evaluating, frozen, mixed_precision
 from p3iv.planners.p3iv.losses import (
     Critic,
     action_loss,

@@ -12,7 +12,8 @@ from torch.nn import functional
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import Batch, Learner, Sync, mixed_precision
+from p3iv.planners.base import Batch, Learner, Sync
+from p3iv.planners.layers import mixed_precision
 from p3iv.planners.p3iv.losses import action_loss, language_loss
 from p3iv.planners.plus.network import P3IVPlusNetwork, PlusOutput
 from p3iv.plans.chain import Chain
