@@ -198,7 +198,9 @@ DECODERS = {
 
 
 # Planners that are evaluated beside every other one: name -> label.
-BASELINES = {"random": "random steps", "retrieval": "nearest train window"}
+RANDOM: Final = "random"
+RETRIEVAL: Final = "retrieval"
+BASELINES = {RANDOM: "random steps", RETRIEVAL: "nearest train window"}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from p3iv.encoders.registry import build_encoder, build_text_encoder
 from p3iv.encoders.s3d import S3D, S3DEncoder, TextTower, read_words
 from p3iv.errors import ConfigError, FeatureError, MissingExtraError
 from p3iv.features.pictures import Picture, frame_picture
-from p3iv.tabletop.render import draw_state
+from tabletop.pictures import draw_state
 
 WORDS = ["open", "door", "cut", "tomato", "the", "don't", "pour"]
 # Outputs of the published network (github.com/antoine77340/S3D_HowTo100M) with `seeded_state(network, 7)`.
@@ -156,7 +156,7 @@ def test_lite0_knows_what_it_sees(lite0: efficientnet_lite0.EfficientNetLite0Enc
     named = {}
     for name, pixels in {"clock": draw_clock(), "traffic light": draw_traffic_light()}.items():
         clip = frame_picture(Picture(pixels), lite0.framing)[None, None]
-        named[name] = set(lite0.network.classify(lite0.encode(clip)).topk(3).indices[0].tolist())
+        named[name] = set(lite0.network._fc(lite0.encode(clip)).topk(3).indices[0].tolist())
     assert named["clock"] & {409, 892, 826}  # analogue clock, wall clock, stopwatch
     assert named["traffic light"] & {920}
 

@@ -23,7 +23,6 @@ from p3iv.extraction.worker import (
     encode_groups,
     encode_moment,
     encode_picture,
-    encode_seconds,
     encode_videos,
 )
 from p3iv.features.pictures import Framing
@@ -83,7 +82,7 @@ class FrameMeans:
 
 
 def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:
-    rows = encode_seconds(kitchen / "videos" / "v3.mp4", [0, 0, 1], FrameMeans())
+    rows = encode_moment(kitchen / "videos" / "v3.mp4", 0.3, FrameMeans())  # seconds 0, 0 and 1
     assert rows[0].tolist() == rows[1].tolist()
     assert rows[0, 0] != rows[0, 1]
 
@@ -95,8 +94,7 @@ def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_pat
     path = kitchen / "videos" / "v3.mp4"
     extract(kitchen, dtype="float32")
     rows = FeatureStore.open(kitchen / "features").rows("v3")
-    assert np.array_equal(encode_seconds(path, [1, 2, 3], encoder), rows[1:4])
-    assert np.array_equal(encode_seconds(path, [5, 9], encoder), rows[[5, 5]])
+    assert np.array_equal(encode_moment(path, 2.5, encoder), rows[1:4])
     assert np.array_equal(encode_moment(path, 5.7, encoder), rows[[4, 5, 5]])
     with pytest.raises(FeatureError, match=r"v3\.mp4: is 6\.0 s long, asked for 71 s"):
         encode_moment(path, 71, encoder)

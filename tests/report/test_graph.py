@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3iv.evaluation.predictions import NamedLine
 from p3iv.plans.distribution import PlanDistribution
 from p3iv.report.graph import MAX_NODES, Plan, PlanGraph, merge_plans
 from p3iv.report.graph_drawing import HORIZONTAL, RIBBON, VERTICAL, Layout, Style, draw_graph, text_width, wrap_text
@@ -26,33 +26,37 @@ NAMES = [
 STYLES = pytest.mark.parametrize("style", [HORIZONTAL, VERTICAL])
 
 
-def window_of(plan: Plan, reference: Plan, samples: dict[Plan, int]) -> NamedLine:
-    return NamedLine(window="v:0", plan=plan, reference=reference, samples=tuple(samples.items()))
+class Plans(NamedTuple):
+    """The plans of one window, in the order of the arguments of `merge_plans`."""
+
+    plan: Plan
+    samples: tuple[tuple[Plan, int], ...]
+    reference: Plan
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> NamedLine:
+def windows(draw: st.DrawFn) -> Plans:
     horizon = draw(st.integers(1, 6))
     plan = st.tuples(*[st.sampled_from(NAMES)] * horizon)
     samples = draw(st.dictionaries(plan, st.integers(1, 400), max_size=40))
-    return window_of(draw(plan), draw(plan), samples)
+    return Plans(draw(plan), tuple(samples.items()), draw(plan))
 
 
 @given(windows())
-def test_the_edges_between_two_layers_have_all_samples_that_were_not_pruned(window: NamedLine) -> None:
-    graph = merge_plans(window)
+def test_the_edges_between_two_layers_have_all_samples_that_were_not_pruned(window: Plans) -> None:
+    graph = merge_plans(*window)
     for layer in range(graph.horizon + 1):
         flow = sum(edge.count for edge in graph.edges if edge.source.layer == layer)
         assert flow == graph.num_samples - graph.num_pruned
     for node in graph.nodes[1:-1]:
-        assert node.count == sum(count for plan, count in window.ranked_samples if plan[node.layer - 1] == node.step)
+        assert node.count == sum(count for plan, count in window.samples if plan[node.layer - 1] == node.step)
         into = sum(edge.count for edge in graph.edges if edge.target == node)
         assert into == sum(edge.count for edge in graph.edges if edge.source == node) <= node.count
 
 
 @given(windows())
-def test_recommended_plan_and_reference_are_always_complete_and_layers_stay_small(window: NamedLine) -> None:
-    graph = merge_plans(window)
+def test_recommended_plan_and_reference_are_always_complete_and_layers_stay_small(window: Plans) -> None:
+    graph = merge_plans(*window)
     steps = [node for node in graph.nodes if node.step is not None]
     assert tuple(node.step for node in steps if node.is_recommended) == window.plan
     assert tuple(node.step for node in steps if node.is_reference) == window.reference
@@ -65,7 +69,7 @@ def test_recommended_plan_and_reference_are_always_complete_and_layers_stay_smal
 
 def test_plans_through_rare_steps_are_pruned_and_counted() -> None:
     samples: dict[Plan, int] = {("a", "b"): 960, ("a", "c"): 30, ("d", "b"): 6, ("d", "c"): 3, ("a", "e"): 1}
-    graph = merge_plans(window_of(("a", "b"), ("a", "c"), samples))
+    graph = merge_plans(("a", "b"), tuple(samples.items()), ("a", "c"))
     assert (graph.num_samples, graph.num_pruned, graph.num_pruned_plans) == (1000, 10, 3)
     assert [(node.step, node.count) for node in graph.nodes[1:-1]] == [("a", 991), ("b", 966), ("c", 33)]
 
@@ -73,20 +77,20 @@ def test_plans_through_rare_steps_are_pruned_and_counted() -> None:
 def test_a_step_that_only_pruned_plans_had_is_not_drawn() -> None:
     # Half of the plans with "d" continue with a different rare step each; the rest of "d" is then too rare as well.
     samples: dict[Plan, int] = {("a", "b"): 980, ("d", "b"): 6, **{("d", f"x{i}"): 1 for i in range(14)}}
-    graph = merge_plans(window_of(("a", "b"), ("a", "b"), samples))
+    graph = merge_plans(("a", "b"), tuple(samples.items()), ("a", "b"))
     assert {node.step for node in graph.nodes} == {None, "a", "b"}
 
 
 def test_a_window_without_samples_shows_its_two_plans() -> None:
-    graph = merge_plans(window_of(("a", "b"), ("a", "c"), {}))
+    graph = merge_plans(("a", "b"), (), ("a", "c"))
     assert all(edge.count == 0 for edge in graph.edges)
     assert 'class="ribbon"' not in draw_graph(graph, HORIZONTAL)
 
 
 @STYLES
 @given(windows())
-def test_the_width_of_an_edge_is_its_share_of_the_samples(style: Style, window: NamedLine) -> None:
-    graph = merge_plans(window)
+def test_the_width_of_an_edge_is_its_share_of_the_samples(style: Style, window: Plans) -> None:
+    graph = merge_plans(*window)
     drawn = re.findall(r'stroke-width="([\d.]+)" class="ribbon"><title>[^<]*: (\d+) samples', draw_graph(graph, style))
     assert sorted(int(count) for _, count in drawn) == sorted(edge.count for edge in graph.edges if edge.count)
     for width, count in drawn:
@@ -97,8 +101,8 @@ def test_the_width_of_an_edge_is_its_share_of_the_samples(style: Style, window: 
 
 @STYLES
 @given(windows())
-def test_boxes_do_not_overlap_and_contain_their_labels(style: Style, window: NamedLine) -> None:
-    graph = merge_plans(window)
+def test_boxes_do_not_overlap_and_contain_their_labels(style: Style, window: Plans) -> None:
+    graph = merge_plans(*window)
     layout = Layout(graph, style)
     along, across = layout.size
     boxes = [_box(layout, graph, number) for number in range(len(graph.nodes))]
@@ -122,7 +126,7 @@ def _box(layout: Layout, graph: PlanGraph, number: int) -> tuple[float, float, f
 
 def test_long_names_are_cut_on_the_page_and_complete_in_the_tooltip() -> None:
     name = " ".join(["grate"] * 25)
-    picture = draw_graph(merge_plans(window_of((name,), (name,), {(name,): 3})), HORIZONTAL)
+    picture = draw_graph(merge_plans((name,), [((name,), 3)], (name,)), HORIZONTAL)
     assert "…</text>" in picture
     assert f"<title>1. {name}: 3 of 3 samples [recommended, reference]</title>" in picture
 

@@ -10,10 +10,11 @@ import pytest
 
 from p3iv.tabletop.acting import GESTURES
 from p3iv.tabletop.motion import MOTIONS
-from p3iv.tabletop.render import contact_sheet, draw_moment, draw_state, render_frames
+from p3iv.tabletop.render import contact_sheet, render_frames
 from p3iv.tabletop.tasks import RULES, Facts
 from p3iv.tabletop.things import PROPS, THINGS, things_in
 from p3iv.tabletop.world import FRAMES_PER_SECOND, tabletop_world, write_script
+from tabletop.pictures import draw_moment, draw_state
 
 VISIBLE = 25  # grey levels: a difference that is easy to see
 MIN_PIXELS = 40  # of 25,600

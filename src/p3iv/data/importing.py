@@ -29,7 +29,7 @@ from p3iv.readers.folder import read_split, read_video_column, write_split, writ
 from p3iv.readers.registry import read_annotations
 from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, list_problems, listed
 
-Progress = Callable[[int, int], None]
+CountProgress = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _write_fitting(split: Split, annotations: Annotations, folder: Path) -> tupl
 
 
 def pack_features(
-    request: ImportRequest, annotations: Annotations, folder: Path, progress: Progress | None
+    request: ImportRequest, annotations: Annotations, folder: Path, progress: CountProgress | None
 ) -> PackedFeatures | None:
     """Write features/ if features are given, as files or as a store."""
     if request.features is None:
@@ -258,7 +258,7 @@ def _whole_videos(source: Path, videos: Sequence[Video]) -> set[str]:
     return set() if None in rows else {video.id for video in videos if rows[video.id] == len(video.steps)}
 
 
-def import_dataset(request: ImportRequest, *, progress: Progress | None = None) -> ImportReport:
+def import_dataset(request: ImportRequest, *, progress: CountProgress | None = None) -> ImportReport:
     """Write the complete dataset folder or nothing; with `strict`, problems are an error."""
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
@@ -267,7 +267,9 @@ def import_dataset(request: ImportRequest, *, progress: Progress | None = None) 
         return _build(request, annotations, folder, progress)
 
 
-def _build(request: ImportRequest, annotations: Annotations, folder: Path, progress: Progress | None) -> ImportReport:
+def _build(
+    request: ImportRequest, annotations: Annotations, folder: Path, progress: CountProgress | None
+) -> ImportReport:
     """Write all files into `folder`; dataset.yaml comes last, so that a folder without it is unfinished."""
     problems = list(annotations.problems)
     annotations = write_language_of(request, annotations, folder)

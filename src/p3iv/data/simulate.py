@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset, refuse_foreign_features
-from p3iv.data.importing import Progress
+from p3iv.data.importing import CountProgress
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
@@ -175,7 +175,7 @@ def simulate_dataset(
     seed: int = 0,
     noise: float = DEFAULT_NOISE,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: CountProgress | None = None,
 ) -> PackedFeatures:
     """Give a dataset simulated features, made from its annotations and step embeddings, and mark it as simulated."""
     if not 0 <= noise < math.inf:
@@ -186,7 +186,7 @@ def simulate_dataset(
         return _simulate(dataset, seed=seed, noise=noise, progress=progress)
 
 
-def _simulate(dataset: Dataset, *, seed: int, noise: float, progress: Progress | None) -> PackedFeatures:
+def _simulate(dataset: Dataset, *, seed: int, noise: float, progress: CountProgress | None) -> PackedFeatures:
     folder = dataset.folder
     if dataset.language is None:
         raise DatasetError(f"{folder} has no language.npz, which the simulation needs; import it with --language FILE.")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset
-from p3iv.data.windows import Sequences, curate_windows, note_untimed
+from p3iv.data.windows import ActionSequences, curate_windows, note_untimed
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND, rows_around
 from p3iv.types import SIDES, Side, Window, counted, listed
@@ -49,8 +49,8 @@ class PlanningData:
     train: WindowTensors
     val: WindowTensors
     test: WindowTensors
-    train_sequences: Sequences  # the actions of whole training videos
-    val_sequences: Sequences
+    train_sequences: ActionSequences  # the actions of whole training videos
+    val_sequences: ActionSequences
     train_sequence_videos: tuple[str, ...]  # the video of every training sequence
     notes: tuple[str, ...]
     fingerprint: str  # equal fingerprints mean identical features, language and windows

@@ -70,9 +70,8 @@ def _share(total: int, share: float, *, leave: int) -> int:
     return min(max(1, round(total * share)), total - leave)
 
 
-Sequences = tuple[tuple[int, ...], ...]
-
-_Run = tuple[str, list[int]]  # a video and consecutive actions of it
+ActionSequences = tuple[tuple[int, ...], ...]
+_VideoActions = tuple[str, list[int]]  # a video and consecutive actions of it
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ class WindowSets:
     val: tuple[Window, ...]
     test: tuple[Window, ...]
     notes: tuple[str, ...] = ()
-    train_sequences: Sequences = ()  # the actions of whole training videos, including those too short for a window
-    val_sequences: Sequences = ()
+    train_sequences: ActionSequences = ()  # actions of whole training videos, including those too short for a window
+    val_sequences: ActionSequences = ()
     train_sequence_videos: tuple[str, ...] = ()  # the video of every training sequence
 
     def side(self, name: Side) -> tuple[Window, ...]:
@@ -218,31 +217,31 @@ def _windows_of(video: Video, vocabulary: Vocabulary, num_actions: int, *, lead:
     ]
 
 
-def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> list[_Run]:
+def _sequences(videos: Iterable[Video], vocabulary: Vocabulary, wanted: Iterable[str]) -> list[_VideoActions]:
     chosen = set(wanted)
     return [(video.id, [vocabulary.id_of[s.action] for s in video.steps]) for video in videos if video.id in chosen]
 
 
-def _covered(windows: Sequence[Window]) -> list[_Run]:
-    """The runs of actions that windows cover: with a split by window, training knows only these of a video."""
-    runs: list[_Run] = []
-    video, end = "", 0  # of the last run
+def _covered(windows: Sequence[Window]) -> list[_VideoActions]:
+    """The consecutive actions that windows cover: with a split by window, training knows only these of a video."""
+    sequences: list[_VideoActions] = []
+    video, end = "", 0  # of the last sequence
     for window in sorted(windows, key=lambda w: (w.video, w.first_step)):
         ids = list(window.action_ids)
         if window.video == video and window.first_step < end:
-            runs[-1][1].extend(ids[end - window.first_step :])
+            sequences[-1][1].extend(ids[end - window.first_step :])
         else:
-            runs.append((window.video, ids))
+            sequences.append((window.video, ids))
         video, end = window.video, window.first_step + len(ids)
-    return runs
+    return sequences
 
 
-def _ids_of(runs: Sequence[_Run]) -> Sequences:
-    return tuple(tuple(ids) for _, ids in runs)
+def _ids_of(sequences: Sequence[_VideoActions]) -> ActionSequences:
+    return tuple(tuple(ids) for _, ids in sequences)
 
 
-def _videos_of(runs: Sequence[_Run]) -> tuple[str, ...]:
-    return tuple(video for video, _ in runs)
+def _videos_of(sequences: Sequence[_VideoActions]) -> tuple[str, ...]:
+    return tuple(video for video, _ in sequences)
 
 
 def _of_videos(windows: Iterable[Window], videos: Iterable[str]) -> tuple[Window, ...]:

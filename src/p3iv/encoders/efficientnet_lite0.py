@@ -103,7 +103,7 @@ class EfficientNetLite0(nn.Module):
                 channels = outputs
         self._blocks = nn.ModuleList(blocks)
         self._conv_head, self._bn1 = SameConv(channels, WIDTH, 1), _norm(WIDTH)
-        self._fc = nn.Linear(WIDTH, 1000)
+        self._fc = nn.Linear(WIDTH, 1000)  # ImageNet's classifier, not used: published weights contain it
 
     def forward(self, images: Tensor) -> Tensor:
         """The features before the classifier: (B, 3, S, S) in about [-1, 1] -> (B, 1280)."""
@@ -111,11 +111,6 @@ class EfficientNetLite0(nn.Module):
         for block in self._blocks:
             image = block(image)
         return functional.relu6(self._bn1(self._conv_head(image))).mean(dim=(2, 3))
-
-    def classify(self, features: Tensor) -> Tensor:
-        """Logits of the 1,000 classes of ImageNet, (B, 1000)."""
-        logits: Tensor = self._fc(features)
-        return logits
 
 
 class EfficientNetLite0Encoder:

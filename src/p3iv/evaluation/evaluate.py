@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES
+from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, RANDOM, RETRIEVAL
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, DatasetError
@@ -26,6 +26,7 @@ from p3iv.evaluation.result import (
     TaskScores,
     TruthScores,
     hash_file,
+    noise_parts,
     write_evaluation,
 )
 from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
@@ -141,8 +142,7 @@ def evaluation_files(run: Path, side: Side, settings: SampleSettings, num_others
     `evaluation.json` is always about the planner itself, on test.
     """
     parts: list[str] = [side] if side != "test" else []
-    parts += [f"noise{settings.input_noise:g}"] if settings.input_noise else []
-    parts += [f"dropout{settings.dropout:g}"] if settings.dropout else []
+    parts += noise_parts(settings.input_noise, settings.dropout)
     parts += [f"ensemble{1 + num_others}"] if num_others else []
     suffix = "".join(f"_{part}" for part in parts)
     return EvaluationFiles(run / f"evaluation{suffix}.json", run / f"predictions{suffix}.jsonl", run / ACTIONS_FILE)
@@ -282,8 +282,8 @@ def _summarise(
     resamples, plans = draw_resamples(videos), tally.plans()
     recommended = plans[tally.decoder]
     baselines = {
-        "random": _random_plans(ids, len(data.names)),
-        "retrieval": nearest_plans(data.train, windows, skip_own_video=request.side == "train"),
+        RANDOM: _random_plans(ids, len(data.names)),
+        RETRIEVAL: nearest_plans(data.train, windows, skip_own_video=request.side == "train"),
     }
     modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
     exact = bootstrap_means(tally.values("exact"), resamples)

@@ -105,6 +105,16 @@ class Evaluation(_Part):
         return self.model_dump(mode="json")
 
 
+def noise_parts(input_noise: float, dropout: float) -> list[str]:
+    """The parts of a file's name that say which of the naive alternatives to latents made it.
+
+    >>> noise_parts(0.5, 0.0), noise_parts(0.0, 0.0)
+    (['noise0.5'], [])
+    """
+    named = {"noise": input_noise, "dropout": dropout}
+    return [f"{name}{value:g}" for name, value in named.items() if value]
+
+
 def write_evaluation(path: Path, evaluation: Evaluation) -> None:
     """Write evaluation.json."""
     write_text(path, json.dumps(evaluation.to_dict(), ensure_ascii=False, indent=2) + "\n")

@@ -99,7 +99,8 @@ def _write(drawn: Drawn, windows: Sequence[NamedLine], *, caption: str) -> None:
     write_text(path, page)
     about = f"{drawn.about} {drawn.provenance.sentence}."
     for number, window in enumerate(windows, start=1):
-        picture = draw_graph(merge_plans(window), HORIZONTAL, caption=caption)
+        graph = merge_plans(window.plan, window.ranked_samples, window.reference)
+        picture = draw_graph(graph, HORIZONTAL, caption=caption)
         write_text(path.with_name(f"{path.stem}-{number}.svg"), standalone_svg(picture, title=title, about=about))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES
 from p3iv.config import PLANNER_SECTIONS, SPLIT_KINDS, Config, CurationSettings, override, preset_config
 from p3iv.errors import ConfigError, SplitError
+from p3iv.evaluation.result import noise_parts
 from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
 from p3iv.experiments.identity import Source, code_version
 
@@ -68,9 +69,7 @@ class SamplingVariant:
     @property
     def file(self) -> str:
         """The file in the run folder that holds its values."""
-        parts = [f"k{self.num_samples}"]
-        parts += [f"noise{self.input_noise:g}"] if self.input_noise else []
-        parts += [f"dropout{self.dropout:g}"] if self.dropout else []
+        parts = [f"k{self.num_samples}", *noise_parts(self.input_noise, self.dropout)]
         if self.prefixes:
             parts += [f"prefixes{'-'.join(map(str, self.prefixes))}", f"draws{self.independent_draws}"]
         return f"scores_{'_'.join(parts)}.npz"

@@ -56,8 +56,8 @@ _VERSION: Final = 1  # of the work files and of how clips are cut; files of anot
 
 
 @dataclass(frozen=True)
-class TextPlan:
-    """Which encoder embeds the steps of a dataset; None leaves language.npz as it is."""
+class StepEmbedder:
+    """Embeds the steps of a dataset with a text encoder; without one, language.npz stays as it is."""
 
     dataset: Dataset
     encoder: TextEncoder | None
@@ -80,14 +80,14 @@ class TextPlan:
         (path.parent / UNALIGNED_FILE).unlink(missing_ok=True)
 
 
-def plan_texts(request: ExtractionRequest, dataset: Dataset, encoder: VideoEncoder | None) -> TextPlan:
+def choose_step_embedder(request: ExtractionRequest, dataset: Dataset, encoder: VideoEncoder | None) -> StepEmbedder:
     """Choose the requested text encoder, else the video encoder if it encodes text, else the default."""
     if request.text_encoder == KEEP:
-        return TextPlan(dataset, None)
+        return StepEmbedder(dataset, None)
     if request.text_encoder in (None, request.encoder) and isinstance(encoder, TextEncoder):
-        return TextPlan(dataset, encoder)
+        return StepEmbedder(dataset, encoder)
     options = EncoderOptions(request.text_weights, request.max_words)
-    return TextPlan(dataset, build_text_encoder(request.text_encoder or DEFAULT_TEXT_ENCODER, options))
+    return StepEmbedder(dataset, build_text_encoder(request.text_encoder or DEFAULT_TEXT_ENCODER, options))
 
 
 class WorkFolder:
@@ -170,7 +170,7 @@ def _pack_precomputed(
     if request.weights is None:
         raise ConfigError("--encoder precomputed needs the features: --weights FOLDER with one .npy or .npz per video.")
     began = time.monotonic()
-    texts = plan_texts(request, dataset, None)
+    texts = choose_step_embedder(request, dataset, None)
     packed = import_features(Path(request.weights), dataset.videos, dataset.folder / "features", dtype=request.dtype)
     return _finish(request, dataset, PRECOMPUTED, texts, packed, seconds=time.monotonic() - began)
 
@@ -185,20 +185,21 @@ def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: 
     began = time.monotonic()
     with open_work_folder(request.folder) as work_path:
         encoder = build_encoder(request.encoder, request.spec.options)
-        texts = plan_texts(request, dataset, encoder)  # now: its errors must not come after hours of encoding
-        run = _Run(request, dataset, encoder, WorkFolder(work_path, encoder, request.dtype), on_progress, began)
-        packed = run.encode_and_pack()
+        texts = choose_step_embedder(request, dataset, encoder)  # now: its errors must not come after hours of encoding
+        work = WorkFolder(work_path, encoder, request.dtype)
+        extraction = _Extraction(request, dataset, encoder, work, on_progress, began)
+        packed = extraction.encode_and_pack()
         report = _finish(request, dataset, encoder.name, texts, packed, seconds=time.monotonic() - began)
         if not packed.problems:
-            run.work.clear()
-    return replace(report, num_frames=run.num_frames, num_resumed=run.num_resumed)
+            work.clear()
+    return replace(report, num_frames=extraction.num_frames, num_resumed=extraction.num_resumed)
 
 
 def _finish(
     request: ExtractionRequest,
     dataset: Dataset,
     encoder: str,
-    texts: TextPlan,
+    texts: StepEmbedder,
     packed: PackedFeatures,
     *,
     seconds: float,
@@ -220,7 +221,7 @@ def _finish(
 
 
 @dataclass
-class _Run:
+class _Extraction:
     """One running extraction."""
 
     request: ExtractionRequest

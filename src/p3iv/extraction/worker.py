@@ -106,16 +106,6 @@ def encode_group(tasks: Sequence[VideoTask], spec: EncodingSpec) -> list[Encoded
     return list(encode_videos(tasks, _build(spec), spec.dtype))
 
 
-def encode_seconds(path: Path, seconds: Sequence[int], encoder: VideoEncoder) -> Array:
-    """The rows of some seconds of a video, in order, (N, F) float32; seconds after the end repeat the last one.
-
-    Raises:
-        FeatureError: naming the file.
-    """
-    with VideoReader(path) as reader:
-        return _encode_seconds(reader, [min(second, reader.num_seconds - 1) for second in seconds], encoder)
-
-
 def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
     """The rows that show a moment of a video, (3, F) float32: the same that training reads.
 
@@ -126,19 +116,15 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
         if not 0 <= moment_s <= reader.length_s:
             raise FeatureError(f"{path}: is {float(reader.length_s):.1f} s long, asked for {moment_s:g} s")
         seconds = [int(second) for second in rows_around(moment_s, reader.num_seconds)]
-        return _encode_seconds(reader, seconds, encoder)
+        different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
+        rows = _rows([encoder.encode(clip[None]) for clip in _clips(reader, different, encoder)])
+        return rows[np.searchsorted(different, seconds)]
 
 
 def encode_picture(path: Path, encoder: VideoEncoder) -> Array:
     """The row of a single picture, (1, F) float32, encoded like a second without motion."""
     clip = frame_picture(read_picture(path), encoder.framing).expand(encoder.frames_per_clip, -1, -1, -1)
     return _rows([encoder.encode(clip[None])])
-
-
-def _encode_seconds(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Array:
-    different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
-    rows = _rows([encoder.encode(clip[None]) for clip in _clips(reader, different, encoder)])
-    return rows[np.searchsorted(different, seconds)]
 
 
 @lru_cache(maxsize=1)

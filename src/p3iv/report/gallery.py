@@ -98,7 +98,8 @@ def _spaced(ordered: Sequence[Candidate], number: int) -> list[Candidate]:
 
 def show_case(window: NamedLine, frames: FrameSource) -> Markup:
     """One window: its pictures where there are some, its most frequent plans, the graph of all its plans."""
-    wide, narrow = merge_plans(window), merge_plans(window, max_nodes=MAX_NARROW)
+    plans = (window.plan, window.ranked_samples, window.reference)
+    wide, narrow = merge_plans(*plans), merge_plans(*plans, max_nodes=MAX_NARROW)
     pictures = [
         _picture(window, frames, moment, second)
         for moment, second in (("start", window.start_s), ("goal", window.goal_s))

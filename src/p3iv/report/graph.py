@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 
-from p3iv.evaluation.predictions import NamedLine
-
 MIN_STEP_SHARE = 0.01  # a step that fewer samples have at a position is not drawn
 MIN_EDGE_SHARE = 0.005  # nor is a transition between two steps that fewer samples have
 MAX_NODES = 5  # of a layer, the steps of the recommended plan and of the reference among them
@@ -62,34 +60,31 @@ class PlanGraph:
 
 
 def merge_plans(
-    window: NamedLine,
-    *,
-    min_step_share: float = MIN_STEP_SHARE,
-    min_edge_share: float = MIN_EDGE_SHARE,
-    max_nodes: int = MAX_NODES,
+    plan: Plan, samples: Sequence[tuple[Plan, int]], reference: Plan = (), *, max_nodes: int = MAX_NODES
 ) -> PlanGraph:
-    """Merge the samples of a window; its recommended plan and its reference are always in the graph."""
-    recommended, reference = _path(window.plan), _path(window.reference)
-    drawn = _prune(window, min_step_share, min_edge_share, max_nodes)
-    edge_counts = Counter(dict.fromkeys((*pairwise(recommended), *pairwise(reference)), 0))
+    """Merge sampled plans, each with its count; the recommended plan and the reference are always in the graph."""
+    recommended, wanted = _path(plan), _path(reference)
+    num_samples = sum(count for _, count in samples)
+    drawn = _prune(samples, num_samples, (recommended, wanted), max_nodes)
+    edge_counts = Counter(dict.fromkeys((*pairwise(recommended), *pairwise(wanted)), 0))
     edge_counts.update(_count_pairs(drawn))
-    node_counts = _count_steps(window.ranked_samples)
+    node_counts = _count_steps(samples)
     nodes = {
-        key: Node(*key, node_counts[key], row=0, is_recommended=key in recommended, is_reference=key in reference)
+        key: Node(*key, node_counts[key], row=0, is_recommended=key in recommended, is_reference=key in wanted)
         for key in dict.fromkeys(key for pair in edge_counts for key in pair)
     }
-    rows = _order_rows(nodes, edge_counts, window.num_samples)
+    rows = _order_rows(nodes, edge_counts, num_samples)
     nodes = {key: replace(node, row=rows[key]) for key, node in nodes.items()}
-    on_recommended, on_reference = set(pairwise(recommended)), set(pairwise(reference))
+    on_recommended, on_reference = set(pairwise(recommended)), set(pairwise(wanted))
     return PlanGraph(
         nodes=tuple(sorted(nodes.values(), key=lambda node: (node.layer, node.row))),
         edges=tuple(
             Edge(nodes[pair[0]], nodes[pair[1]], count, pair in on_recommended, pair in on_reference)
             for pair, count in sorted(edge_counts.items(), key=lambda item: _edge_order(nodes, item[0]))
         ),
-        num_samples=window.num_samples,
-        num_pruned=window.num_samples - sum(count for _, count in drawn),
-        num_pruned_plans=len(window.ranked_samples) - len(drawn),
+        num_samples=num_samples,
+        num_pruned=num_samples - sum(count for _, count in drawn),
+        num_pruned_plans=len(samples) - len(drawn),
     )
 
 
@@ -114,17 +109,18 @@ def _count_pairs(samples: Iterable[tuple[Plan, int]]) -> Counter[tuple[Key, Key]
     return counts
 
 
-def _prune(window: NamedLine, min_step_share: float, min_edge_share: float, max_nodes: int) -> list[tuple[Plan, int]]:
+def _prune(
+    samples: Iterable[tuple[Plan, int]], num_samples: int, always: tuple[list[Key], list[Key]], max_nodes: int
+) -> list[tuple[Plan, int]]:
     """Remove samples with a rare step or a rare transition until none is left.
 
-    Steps and transitions of the recommended plan and of the reference never count as rare.
+    Steps and transitions of the paths in `always` never count as rare.
     """
-    always = [_path(window.plan), _path(window.reference)]
-    drawn = list(window.ranked_samples)
+    drawn = list(samples)
     while True:
         steps, pairs = _count_steps(drawn), _count_pairs(drawn)
-        kept_steps = _frequent_steps(steps, {*always[0], *always[1]}, min_step_share * window.num_samples, max_nodes)
-        kept_pairs = {pair for pair, count in pairs.items() if count >= min_edge_share * window.num_samples}
+        kept_steps = _frequent_steps(steps, {*always[0], *always[1]}, MIN_STEP_SHARE * num_samples, max_nodes)
+        kept_pairs = {pair for pair, count in pairs.items() if count >= MIN_EDGE_SHARE * num_samples}
         kept_pairs.update(pairwise(always[0]), pairwise(always[1]))
         left = [
             (plan, count)
@@ -158,22 +154,22 @@ def _order_rows(nodes: Mapping[Key, Node], edges: Mapping[tuple[Key, Key], int],
     for key in sorted(nodes, key=lambda key: (key[0], not nodes[key].is_recommended, -nodes[key].count, key[1] or "")):
         layers.setdefault(key[0], []).append(key)
     rows = {key: row for keys in layers.values() for row, key in enumerate(keys)}
-    beside: dict[Key, list[tuple[Key, float]]] = {key: [] for key in nodes}
+    neighbours: dict[Key, list[tuple[Key, float]]] = {key: [] for key in nodes}
     for (source, target), count in edges.items():
         weight = max(count, _MIN_WEIGHT * num_samples, 1.0)
-        beside[source].append((target, weight))
-        beside[target].append((source, weight))
+        neighbours[source].append((target, weight))
+        neighbours[target].append((source, weight))
     for sweep in range(_SWEEPS):
         for layer in sorted(layers, reverse=sweep % 2 == 1):
             first, *others = layers[layer]  # the step of the recommended plan
             orders = ((first, *order) for order in permutations(others))
-            best = min(orders, key=lambda order: _bending(order, beside, rows))
+            best = min(orders, key=lambda order: _bending(order, neighbours, rows))
             rows.update((key, row) for row, key in enumerate(best))
     return rows
 
 
-def _bending(order: Sequence[Key], beside: Mapping[Key, list[tuple[Key, float]]], rows: Mapping[Key, int]) -> float:
-    return sum(weight * (row - rows[other]) ** 2 for row, key in enumerate(order) for other, weight in beside[key])
+def _bending(order: Sequence[Key], neighbours: Mapping[Key, list[tuple[Key, float]]], rows: Mapping[Key, int]) -> float:
+    return sum(weight * (row - rows[other]) ** 2 for row, key in enumerate(order) for other, weight in neighbours[key])
 
 
 def _edge_order(nodes: Mapping[Key, Node], edge: tuple[Key, Key]) -> tuple[int, int, int]:

@@ -104,13 +104,6 @@ def _check_predictions(predictions: Path | None) -> Iterator[str]:
 
 def draw_distribution(distribution: PlanDistribution) -> str:
     """All sampled plans merged into one graph, as an SVG file."""
-    line = NamedLine(
-        window="plan",
-        plan=distribution.words(distribution.plan),
-        plan_probability=distribution.plan_probability,
-        samples=tuple(
-            (distribution.words(plan), count)
-            for plan, count in zip(distribution.plans, distribution.counts, strict=True)
-        ),
-    )
-    return standalone_svg(draw_graph(merge_plans(line), HORIZONTAL))
+    words = distribution.words
+    samples = [(words(plan), count) for plan, count in zip(distribution.plans, distribution.counts, strict=True)]
+    return standalone_svg(draw_graph(merge_plans(words(distribution.plan), samples), HORIZONTAL))

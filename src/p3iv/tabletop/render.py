@@ -6,7 +6,6 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -43,30 +42,10 @@ def render_frames(
         seed: Seed of the look and the noise; the same seed gives the same pixels.
     """
     look = make_look(seed)
-    scene, camera = _Scene(Stage(look), execution, times), _Camera(look, seed)
+    scene, camera = Scene(Stage(look), execution, times), Camera(look, seed)
     for index in range(round(length_s * FRAMES_PER_SECOND)):
         time_s = index / FRAMES_PER_SECOND
         yield camera.expose(scene.draw(time_s, camera.corner(time_s)), time_s)
-
-
-def draw_state(facts: Facts, *, seed: Sequence[int], noise: bool = False) -> Pixels:
-    """The table at rest, as in the video with this seed."""
-    stage = _cached_stage(tuple(seed))
-    picture = _Scene(stage, Execution("", (), (facts,)), ()).draw(0.0, stage.middle)
-    return _Camera(stage.look, seed).expose(picture, 0.0) if noise else picture
-
-
-def draw_moment(before: Facts, step: str, after: Facts, phase: float, *, seed: Sequence[int]) -> Pixels:
-    """A step in progress, without noise; `phase` runs from 0 to 1."""
-    stage = _cached_stage(tuple(seed))
-    scene = _Scene(stage, Execution("", (step,), (before, after)), ((0.0, 1.0),))
-    return scene.draw(min(phase, 0.999), stage.middle)
-
-
-@lru_cache(maxsize=2)
-def _cached_stage(seed: tuple[int, ...]) -> Stage:
-    """A stage that keeps its drawings for the next picture of the same look."""
-    return Stage(make_look(seed))
 
 
 @dataclass(frozen=True)
@@ -85,7 +64,7 @@ _EFFECTS = (
 )
 
 
-class _Scene:
+class Scene:
     """The scene in front of the camera, at any time of the video."""
 
     def __init__(self, stage: Stage, execution: Execution, times: Sequence[tuple[float, float]]) -> None:
@@ -142,7 +121,7 @@ class _Scene:
                 yield Layer("steam", x + drift, y - 22 * age, frozenset({str(int(age * 6))}), place.scale)
 
 
-class _Camera:
+class Camera:
     """A camera that shakes a little and adds noise and flicker."""
 
     def __init__(self, look: Look, seed: Sequence[int]) -> None:

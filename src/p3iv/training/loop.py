@@ -110,10 +110,10 @@ def _train(request: TrainRequest) -> TrainResult:
         request.on_note(note)
     with join_world(device) as world:
         _check_world(request.config, world)
-        return _Run(request, data, device, world).train()
+        return _TrainingRun(request, data, device, world).train()
 
 
-class _Run:
+class _TrainingRun:
     """One run, from the first epoch or from its last checkpoint."""
 
     def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
