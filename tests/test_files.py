@@ -66,6 +66,25 @@ def test_two_threads_never_hold_one_lock_though_each_deletes_its_file(tmp_path: 
     assert times[0] > 0
 
 
+def test_threads_that_wait_for_a_lock_all_get_it_one_after_the_other(tmp_path: Path) -> None:
+    inside: list[int] = []
+    times: list[int] = []
+
+    def come_and_go() -> None:
+        for _ in range(25):
+            with exclusive(tmp_path / "file", doing="is there", wait=True):
+                inside.append(1)
+                times.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert times == [1] * 75
+
+
 def test_a_run_a_comparison_and_a_reproduction_have_one_writer(tabletop: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     config = override(preset_config("tiny"), {"planner": "random", "data.split": "release"})

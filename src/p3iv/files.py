@@ -117,7 +117,7 @@ def _sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def exclusive(path: Path, *, doing: str) -> Iterator[None]:
+def exclusive(path: Path, *, doing: str, wait: bool = False) -> Iterator[None]:
     """Allow one process at a time to write `path`; the operating system frees the lock of a killed process.
 
     The lock is a file beside `path`, so that `path` may be missing or be replaced as a whole. It is deleted at the end.
@@ -125,6 +125,7 @@ def exclusive(path: Path, *, doing: str) -> Iterator[None]:
     Args:
         path: The file or folder that the block writes.
         doing: What the process does that holds the lock, for the error message of the second: "is training in RUN".
+        wait: Wait for the lock; for what takes less than a second.
 
     Raises:
         BusyError: another process, or another thread of this one, holds the lock.
@@ -134,7 +135,7 @@ def exclusive(path: Path, *, doing: str) -> Iterator[None]:
     lock_path = path.parent / f".{path.name}.lock"
     lock = FileLock(lock_path)
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(blocking=wait, poll_interval=0.01)
     except Timeout as error:
         raise BusyError(
             f"Another process {doing}. Wait until it has ended, or stop it; then run the same command again."

@@ -129,7 +129,9 @@ def test_a_command_leaves_the_process_of_the_tests_as_it_was(p3iv: RunP3iv, p3iv
     assert state_of_this_process() == before
 
 
-def test_leftovers_of_a_killed_run_are_named_and_kept(p3iv: RunP3iv, tmp_path: Path) -> None:
+def test_leftovers_are_named_and_kept_beside_a_folder_and_removed_in_one_that_is_locked(
+    p3iv: RunP3iv, tmp_path: Path
+) -> None:
     left = tmp_path / ".out.abcdefgh.part"
     left.mkdir()
     done = p3iv("data", "make", "tabletop", "out", "--videos", "3", "--skip-rendering")
@@ -140,9 +142,13 @@ def test_leftovers_of_a_killed_run_are_named_and_kept(p3iv: RunP3iv, tmp_path: P
     assert left.is_dir()
     for name in (".features.abcdefgh.part", "..features.abcdefgh.part.abcdefgh.old"):
         (tmp_path / "out" / name / "was").mkdir(parents=True)
+    checked = p3iv("data", "check", "out")
+    assert checked.stderr.count("/was holds the folder that it was replacing. Delete it") == 2
+    assert checked.stderr.count(f"{left} was left") == 1
+    (tmp_path / "out" / ".mine.abcdefgh.part").touch()
     simulated = p3iv("data", "simulate", "out", "--overwrite")
-    assert simulated.returncode == 0
-    assert simulated.stderr.count("/was holds the folder that it was replacing. Delete it") == 2
+    assert (simulated.returncode, simulated.stderr) == (0, "")
+    assert [path.name for path in (tmp_path / "out").glob(".*")] == [".mine.abcdefgh.part"]
 
 
 def test_stats_count_a_dataset_that_is_too_small_to_split(p3iv: RunP3iv, tmp_path: Path) -> None:

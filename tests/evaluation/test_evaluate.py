@@ -142,6 +142,7 @@ def test_killed_at_any_moment_an_evaluation_is_the_old_or_the_new_one_as_a_whole
             evaluate(EvaluationRequest(run_copy, settings=new))
             assert files.predictions.read_bytes() == texts[4]
             assert not files.new_predictions.exists()
+            assert not list(run_copy.glob(".*"))
         shutil.rmtree(run_copy)
         shutil.copytree(start, run_copy)
     assert seen == sorted(seen)

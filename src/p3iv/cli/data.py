@@ -208,7 +208,6 @@ def simulate_command(
     """
     from p3iv.data.simulate import simulate_dataset  # keeps `p3iv --help` quick
 
-    note_leftovers(folder / "features")
     with progress("Simulating features") as show:
         packed = simulate_dataset(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
     print_problems(packed.problems)
@@ -227,6 +226,8 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
     """
     from p3iv.data.check import check_dataset  # keeps `p3iv --help` quick
 
+    for path in (folder, folder / "features"):
+        note_leftovers(path)
     findings = check_dataset(folder)
     errors = sum(finding.severity == "error" for finding in findings)
     if as_json:

@@ -11,7 +11,6 @@ from p3iv.cli.console import (
     describe_features,
     err,
     interruptible,
-    note_leftovers,
     out,
     print_json,
     print_problems,
@@ -123,7 +122,6 @@ def extract_command(
         strict=strict,
         overwrite=overwrite,
     )
-    note_leftovers(folder / "features")
     with interruptible(f"run the same command again to continue in {folder}"), progress("Extracting videos") as show:
         report = extract_features(
             request,

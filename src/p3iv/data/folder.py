@@ -19,7 +19,7 @@ from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
 from p3iv.errors import DatasetError
 from p3iv.features.language import LanguageTable, read_language
 from p3iv.features.store import FeatureStore
-from p3iv.files import exclusive, is_leftover, write_text
+from p3iv.files import exclusive, is_leftover, remove_leftovers, write_text
 from p3iv.readers.folder import read_folder
 from p3iv.types import Action, Split, Video, Vocabulary, listed
 from p3iv.validation import explain
@@ -122,6 +122,8 @@ def _read_mapping(path: Path) -> dict[Any, Any]:
 def exclusive_dataset(folder: Path) -> Iterator[None]:
     """Allow one process at a time to change a dataset folder, because every change also rewrites dataset.yaml.
 
+    What killed processes left in the folder is removed.
+
     Raises:
         BusyError: another process is changing it.
         DatasetError: there is no such folder.
@@ -129,6 +131,8 @@ def exclusive_dataset(folder: Path) -> Iterator[None]:
     if not folder.is_dir():
         raise DatasetError(f"{folder}: there is no such folder. Give a dataset folder, which has a steps.csv.")
     with exclusive(folder / CARD_FILE, doing=f"is writing into {folder}"):
+        for name in (CARD_FILE, LANGUAGE_FILE, UNALIGNED_FILE, "features"):
+            remove_leftovers(folder / name)
         yield
 
 

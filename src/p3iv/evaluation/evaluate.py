@@ -29,6 +29,7 @@ from p3iv.evaluation.result import (
     noise_parts,
     write_evaluation,
 )
+from p3iv.files import exclusive, remove_leftovers
 from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.plans import plan_values
@@ -190,7 +191,9 @@ def _evaluate(
             request.on_progress(min(first + size, len(windows)), len(windows))
     digest = hash_file(files.new_predictions)
     found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes, predictions_sha256=digest)
-    write_actions(files.actions, data.names)
+    with exclusive(files.actions, doing=f"is writing {files.actions}", wait=True):  # evaluations of all sides share it
+        remove_leftovers(files.actions)
+        write_actions(files.actions, data.names)
     write_evaluation(files.evaluation, found)
     return found
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from p3iv.errors import PlanError
-from p3iv.files import exclusive, write_text
+from p3iv.files import exclusive, remove_leftovers, write_text
 from p3iv.metrics.bootstrap import Interval
 from p3iv.types import Side
 from p3iv.validation import read_model
@@ -161,11 +161,15 @@ class EvaluationFiles:
     def replacing(self) -> Iterator[None]:
         """Let one process at a time evaluate, and move its new predictions into place when it has ended.
 
+        What killed evaluations left is removed.
+
         Raises:
             BusyError: another process is writing the same evaluation.
         """
         with exclusive(self.evaluation, doing=f"is writing {self.evaluation}"):
             self._place_new_predictions()
+            for path in (self.evaluation, self.predictions, self.new_predictions):
+                remove_leftovers(path)
             try:
                 yield
             finally:
