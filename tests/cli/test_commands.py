@@ -129,26 +129,44 @@ def test_a_command_leaves_the_process_of_the_tests_as_it_was(p3iv: RunP3iv, p3iv
     assert state_of_this_process() == before
 
 
-def test_leftovers_are_named_and_kept_beside_a_folder_and_removed_in_one_that_is_locked(
+def test_leftovers_are_named_by_check_and_removed_by_the_next_command_that_writes(
     p3iv: RunP3iv, tmp_path: Path
 ) -> None:
-    left = tmp_path / ".out.abcdefgh.part"
+    left, others = tmp_path / ".out.abcdefgh.part", tmp_path / ".mine.abcdefgh.part"
+    for folder in (left, others):
+        folder.mkdir()
+    make = ("data", "make", "tabletop", "out", "--videos", "3", "--skip-rendering")
+    assert p3iv(*make).returncode == 0
+    assert (left.exists(), others.exists()) == (False, True)
     left.mkdir()
-    done = p3iv("data", "make", "tabletop", "out", "--videos", "3", "--skip-rendering")
-    assert done.returncode == 0
-    assert (
-        done.stderr == f"note: {left} was left by an interrupted run. Delete it unless that command is still running.\n"
-    )
-    assert left.is_dir()
     for name in (".features.abcdefgh.part", "..features.abcdefgh.part.abcdefgh.old"):
         (tmp_path / "out" / name / "was").mkdir(parents=True)
     checked = p3iv("data", "check", "out")
+    note = f"note: {left} was left by an interrupted run. Delete it unless that command is still running.\n"
+    assert checked.stderr.startswith(note)
     assert checked.stderr.count("/was holds the folder that it was replacing. Delete it") == 2
-    assert checked.stderr.count(f"{left} was left") == 1
-    (tmp_path / "out" / ".mine.abcdefgh.part").touch()
     simulated = p3iv("data", "simulate", "out", "--overwrite")
     assert (simulated.returncode, simulated.stderr) == (0, "")
-    assert [path.name for path in (tmp_path / "out").glob(".*")] == [".mine.abcdefgh.part"]
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_a_dataset_that_a_killed_command_moved_away_is_moved_back_before_it_is_replaced(
+    p3iv: RunP3iv, tmp_path: Path
+) -> None:
+    make = ("data", "make", "tabletop", "out", "--videos", "3", "--skip-rendering")
+    assert p3iv(*make).returncode == 0
+    was = tmp_path / ".out.abcdefgh.old" / "was"
+    was.parent.mkdir()
+    (tmp_path / "out").rename(was)
+    refused = p3iv(*make)
+    assert "out exists and is not empty. Name another folder, or pass --overwrite" in refused.stderr
+    assert (tmp_path / "out" / "steps.csv").exists()
+    was.parent.mkdir()
+    (tmp_path / "out").rename(was)
+    assert p3iv("data", "import", "folder", was, "out").returncode == 0
+    assert (was / "steps.csv").exists(), "a source is never removed"
+    assert p3iv(*make, "--overwrite").returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_stats_count_a_dataset_that_is_too_small_to_split(p3iv: RunP3iv, tmp_path: Path) -> None:

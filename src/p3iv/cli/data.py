@@ -75,11 +75,8 @@ def make_tabletop_command(
 
     The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
     """
-    from p3iv.data.folder import refuse_to_overwrite  # keeps `p3iv --help` quick
-    from p3iv.tabletop.make import make_tabletop, write_sheet
+    from p3iv.tabletop.make import make_tabletop, write_sheet  # keeps `p3iv --help` quick
 
-    refuse_to_overwrite(folder, overwrite=overwrite)
-    note_leftovers(folder)
     with progress("Rendering videos") as show:
         make_tabletop(
             folder,
@@ -88,6 +85,7 @@ def make_tabletop_command(
             encoder=encoder,
             render=not skip_rendering,
             jobs=jobs,
+            overwrite=overwrite,
             progress=show,
         )
     if sheet is not None:
@@ -172,7 +170,6 @@ def import_command(
         strict=strict,
         overwrite=overwrite,
     )
-    note_leftovers(folder)
     with progress("Packing features") as show:
         report = import_dataset(request, progress=show)
     if as_json:

@@ -19,7 +19,7 @@ from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
 from p3iv.errors import DatasetError
 from p3iv.features.language import LanguageTable, read_language
 from p3iv.features.store import FeatureStore
-from p3iv.files import exclusive, is_leftover, remove_leftovers, write_text
+from p3iv.files import atomic_folder, exclusive, is_leftover, remove_leftovers, write_text
 from p3iv.readers.folder import read_folder
 from p3iv.types import Action, Split, Video, Vocabulary, listed
 from p3iv.validation import explain
@@ -46,6 +46,27 @@ def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path
         )
     if not overwrite:
         raise DatasetError(f"{folder} exists and is not empty. Name another folder, or pass --overwrite to replace it.")
+
+
+@contextmanager
+def replacing_dataset(folder: Path, *, overwrite: bool, sources: Iterable[Path] = ()) -> Iterator[Path]:
+    """Yield a temporary folder that replaces the dataset folder if the block succeeds.
+
+    Only one process does so at a time, and it removes what killed ones left, unless a source is in it.
+
+    Raises:
+        BusyError: another process is writing the same dataset folder.
+        DatasetError: the folder exists and must not be replaced.
+    """
+    sources = list(sources)
+    refuse_to_overwrite(folder, overwrite=overwrite, sources=sources)
+    destination = folder.resolve()  # a link stays, and its target is replaced
+    with exclusive(destination, doing=f"is writing {folder}"):
+        if not any(is_leftover(place) for source in sources for place in (source, *_resolved(source).parents)):
+            remove_leftovers(destination)
+        refuse_to_overwrite(folder, overwrite=overwrite, sources=sources)  # it may have been moved back
+        with atomic_folder(destination) as temporary:
+            yield temporary
 
 
 def _resolved(path: Path) -> Path:

@@ -17,6 +17,7 @@ from p3iv.data.folder import (
     open_unfinished,
     read_card,
     refuse_to_overwrite,
+    replacing_dataset,
 )
 from p3iv.data.truth import TRUTH_FILE, TruthReader
 from p3iv.data.windows import check_no_leak, restrict_split
@@ -24,7 +25,7 @@ from p3iv.errors import SourceError, SplitError
 from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures
-from p3iv.files import atomic_file, atomic_folder
+from p3iv.files import atomic_file
 from p3iv.readers.folder import read_split, read_video_column, write_split, write_steps
 from p3iv.readers.registry import read_annotations
 from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, list_problems, listed
@@ -263,7 +264,7 @@ def import_dataset(request: ImportRequest, *, progress: CountProgress | None = N
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
     annotations = read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
-    with atomic_folder(request.destination.resolve()) as folder:  # resolve: a link stays, and its target is replaced
+    with replacing_dataset(request.destination, overwrite=request.overwrite, sources=request.sources) as folder:
         return _build(request, annotations, folder, progress)
 
 

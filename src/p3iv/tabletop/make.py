@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p3iv.data.folder import MADE_TABLETOP, DatasetCard
+from p3iv.data.folder import MADE_TABLETOP, DatasetCard, replacing_dataset
 from p3iv.data.windows import split_by_video
 from p3iv.errors import ConfigError, DatasetError, MissingExtraError
 from p3iv.features.language import write_language
 from p3iv.features.store import StoreWriter
-from p3iv.files import atomic_file, atomic_folder
+from p3iv.files import atomic_file
 from p3iv.parallel import WorkerLost, run
 from p3iv.readers.folder import write_split, write_steps
 from p3iv.tabletop.tasks import PROCEDURES, RULES
@@ -49,6 +49,7 @@ def make_tabletop(
     encoder: str = "state",
     render: bool = True,
     jobs: int = 1,
+    overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the whole dataset folder or nothing; `encoder` is `state` or `none`."""
@@ -57,7 +58,7 @@ def make_tabletop(
     if encoder not in ("state", "none"):
         raise ConfigError(f"--encoder {encoder}, but it must be `state` or `none`.")
     videos = [write_script(seed, index) for index in range(num_videos)]
-    with atomic_folder(folder.resolve()) as temporary:  # if `folder` is a link, it stays one
+    with replacing_dataset(folder, overwrite=overwrite) as temporary:
         _write_annotations(temporary, videos, seed)
         fingerprint = _write_features(temporary, videos) if encoder == "state" else None
         if render:
