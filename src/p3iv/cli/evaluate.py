@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import BASELINES, DECODERS, DEFAULT_MODE, DEFAULT_NUM_SAMPLES, METRICS, Metric, metrics_of
+from p3iv.catalogue import (
+    BASELINES,
+    DECODERS,
+    DEFAULT_MODE,
+    DEFAULT_NUM_SAMPLES,
+    METRICS,
+    RETRIEVAL,
+    Metric,
+    metrics_of,
+)
 from p3iv.cli.console import out, print_json, print_note, print_table, progress
 from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads, seed_option
 from p3iv.types import Side, counted
@@ -82,7 +91,7 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
     _show_decoders(found)
     if found.truth is not None:
         out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")
-    versus = found.differences["retrieval"]["success_rate"]
+    versus = found.differences[RETRIEVAL]["success_rate"]
     difference = _with_interval(METRICS["success_rate"], versus, sign=True)
     out.print(f"recommended plan - {BASELINES['retrieval']}: {difference} points of success rate\n", markup=False)
     _show_samples(found)

@@ -52,7 +52,7 @@ from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_prob
 
 WORK_FOLDER: Final = ".extraction"
 
-_VERSION: Final = 1  # of the work files and of how clips are cut; files of another version are not used
+_VERSION: Final = 2  # of the work files and of how clips are cut; files of another version are not used
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import difflib
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,8 +229,7 @@ def _texts(key: str, values: Array) -> tuple[str, ...]:
 
 
 def _require_distinct(key: str, values: tuple[str, ...]) -> None:
-    seen: set[str] = set()
-    twice = [value for value in values if value in seen or seen.add(value)]  # type: ignore[func-returns-value]
+    twice = [value for value, count in Counter(values).items() if count > 1]
     if twice:
         raise SourceError(f"`{key}` holds {listed(twice)} more than once")
 

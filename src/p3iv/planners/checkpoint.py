@@ -211,9 +211,9 @@ def _header_of(file: Any, path: Path) -> Header:
 def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
     content = json.dumps({"format": FORMAT, **asdict(header)})
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    with atomic_file(path) as beside:
+    with atomic_file(path) as temporary:
         try:
-            save_file(whole, beside, metadata={"p3iv": content})
+            save_file(whole, temporary, metadata={"p3iv": content})
         except SafetensorError as error:  # a full disk, too: it is not an OSError
             raise CheckpointError(
                 f"{path} cannot be written: {error}. Make room and continue with --resume."

@@ -23,7 +23,7 @@ _NOTICES = {
     ),
     "tabletop": (
         "TABLETOP",
-        "A drawn world with nine procedures, whose true distribution of plans is known. The numbers on this page say "
+        "Generated videos of nine procedures, whose true distribution of plans is known. The numbers on this page say "
         "how well the planner learns that world, not how well it would plan from real videos.",
     ),
 }
