@@ -172,10 +172,10 @@ def test_pictures_have_descriptions_and_a_broken_video_loses_only_its_own(tmp_pa
     ("data", "words"),
     [
         ("crosstask (SIMULATED text-like features)", "SIMULATED FEATURES"),
-        ("tabletop (state features)", "TABLETOP A drawn"),
+        ("tabletop (state features)", "TABLETOP Generated videos"),
     ],
 )
-def test_simulated_and_drawn_data_are_named_first(tmp_path: Path, data: str, words: str) -> None:
+def test_simulated_and_generated_data_are_named_first(tmp_path: Path, data: str, words: str) -> None:
     page, checker = report_of(make_run(tmp_path / "run", data=data))
     assert words in checker.text.partition("What was trained")[0]
     assert page.count(data) >= 6
