@@ -45,6 +45,41 @@ def test_tasks_kept_apart_have_actions_of_their_own(crosstask_folder: Path) -> N
     assert annotations.videos[1].steps[0].action == "Make Lemonade: pour water"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "used"),
+    [
+        ("1,0,4\n2,5,8\n3,9,12\n", "1,0.5,4\n2,5,7\n", "first"),
+        ("1,0,4\n3,9,12\n", "1,0.5,4\n2,5,7\n3,9,11.5\n", "second"),
+        ("1,0,4\n2,5,8\n", "2,4.5,8\n1,9,10\n", "first"),  # equally long, one step differs
+    ],
+)
+def test_of_two_passes_over_a_video_the_longer_one_is_used(
+    crosstask_folder: Path, first: str, second: str, used: str
+) -> None:
+    (problem,) = problems_after(crosstask_folder, JELLO, first + second)
+    num = first.count("\n"), second.count("\n")
+    what = f"two passes over the video, of {num[0]} and {num[1]} steps, expected one; the {used} pass is used"
+    assert str(problem) == f"{JELLO}: {what}"
+    both = read_crosstask(crosstask_folder).videos[0]
+    assert problems_after(crosstask_folder, JELLO, first if used == "first" else second) == ()
+    assert both == read_crosstask(crosstask_folder).videos[0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "1,5,6\n2,7,8\n1,0,1\n2,2,3\n",  # the same steps, at other times
+        "1,0,4\n2,5,8\n3,0,4\n1,5,8\n",  # other steps, at the same times
+        "1,0,4\n2,5,8\n1,0,4\n2,5,8\n1,0,4\n",  # the times go back twice
+        "2,5,8\n1,0,5\n",
+    ],
+)
+def test_rows_that_are_only_out_of_order_are_sorted(crosstask_folder: Path, rows: str) -> None:
+    assert problems_after(crosstask_folder, JELLO, rows) == ()
+    steps = read_crosstask(crosstask_folder).videos[0].steps
+    assert [step.start_s for step in steps] == sorted(float(row.split(",")[1]) for row in rows.split())
+
+
 def test_a_folder_may_contain_the_release(crosstask_folder: Path) -> None:
     assert read_crosstask(crosstask_folder.parent) == read_crosstask(crosstask_folder)
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from p3iv.readers.niv import read_niv
-from p3iv.readers.rows import csv_rows, order_steps
+from p3iv.readers.rows import csv_rows, keep_one_pass, order_steps
 from p3iv.types import ProblemLog, Step
 
 QUIET = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -28,6 +28,34 @@ def test_steps_are_ordered_by_start_then_end_and_stably(tmp_path: Path, spans: l
 @given(st.lists(st.sampled_from("abc"), max_size=8))
 def test_steps_without_times_stay_as_they_came(names: list[str]) -> None:
     assert [step.action for step in order_steps(Step(name) for name in names)] == names
+
+
+TIMED_STEPS = st.builds(
+    lambda action, span: Step(action, *sorted(span)),
+    st.sampled_from("abc"),
+    st.tuples(st.integers(0, 9).map(float), st.integers(0, 9).map(float)),
+)
+
+
+def seconds(step: Step) -> tuple[float, float]:
+    assert step.start_s is not None and step.end_s is not None
+    return step.start_s, step.end_s
+
+
+def overlaps(step: Step, other: Step) -> bool:
+    (start, end), (other_start, other_end) = seconds(step), seconds(other)
+    return step.action == other.action and other_start < end and other_end > start
+
+
+@given(*[st.lists(TIMED_STEPS, min_size=1, max_size=6).map(order_steps)] * 2)
+def test_a_pass_is_left_out_if_half_of_its_steps_are_in_the_other(one: tuple[Step, ...], two: tuple[Step, ...]) -> None:
+    log = ProblemLog()
+    kept = keep_one_pass("x.csv", [*one, *two], log)
+    longer, other = (two, one) if len(two) > len(one) else (one, two)
+    num_repeated = sum(any(overlaps(step, again) for again in longer) for step in other)
+    is_double = seconds(two[0])[0] < seconds(one[-1])[0] and 2 * num_repeated >= len(other)
+    assert kept == list(longer if is_double else one + two)
+    assert len(log.problems) == is_double
 
 
 @given(st.integers(0, 3).flatmap(lambda num_broken: st.permutations([*SOUND_LINES, *['"broken\n'] * num_broken])))

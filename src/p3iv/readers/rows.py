@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -72,7 +73,47 @@ def _parse_time(value: object, what: str) -> float:
 
 def order_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
     """Sort by start, then end; equal steps and steps without times keep their order."""
-    return tuple(sorted(steps, key=lambda step: (step.start_s or 0.0, step.end_s or 0.0)))
+    return tuple(sorted(steps, key=lambda step: (_start(step), step.end_s or 0.0)))
+
+
+def keep_one_pass(where: str, steps: list[Step], log: ProblemLog) -> list[Step]:
+    """The longer of two passes over a video that a file holds one after the other; the first if they are equal.
+
+    49 files of CrossTask are two annotations of one video: the times go back once, and then the same steps follow
+    again at the same times. Sorted by time, every step would be there twice. Rows that are only out of order, as in
+    NIV, are one pass. The two differ clearly: in the 49 files, 71 % or more of the steps of the shorter pass overlap
+    the same step of the other one; in the files of NIV that go back in time, none does. The limit is half. Videos of
+    COIN never go back in time, and in a steps.csv rows may be in any order on purpose.
+    """
+    breaks = [row for row in range(1, len(steps)) if _start(steps[row]) < _start(steps[row - 1])]
+    if len(breaks) != 1:
+        return steps
+    first, second = steps[: breaks[0]], steps[breaks[0] :]
+    kept, other = (second, first) if len(second) > len(first) else (first, second)
+    if 2 * _num_repeated(other, kept) < len(other):
+        return steps
+    what = f"two passes over the video, of {len(first)} and {len(second)} steps, expected one"
+    log.add(where, what, f"the {'second' if kept is second else 'first'} pass is used")
+    return kept
+
+
+def _num_repeated(steps: list[Step], others: list[Step]) -> int:
+    """How many steps overlap the same action among `others`, which are ordered by start."""
+    spans: dict[str, tuple[list[float], list[float]]] = {}  # of an action: starts, and the latest end up to each
+    for step in others:
+        starts, ends = spans.setdefault(step.action, ([], []))
+        starts.append(_start(step))
+        ends.append(max([step.end_s or 0.0, *ends[-1:]]))
+    num = 0
+    for step in steps:
+        starts, ends = spans.get(step.action, ([], []))
+        before = bisect_left(starts, step.end_s or 0.0)  # the others that start before this step ends
+        num += before > 0 and ends[before - 1] > _start(step)
+    return num
+
+
+def _start(step: Step) -> float:
+    return step.start_s or 0.0
 
 
 def csv_rows(name: str, text: str, log: ProblemLog) -> Iterator[tuple[str, list[str]]]:
@@ -197,7 +238,7 @@ def collect_step_files(
             continue
         rows = csv_rows(where, text, videos.log)
         steps = usable_rows(rows, partial(_timed_step, file.action_of), videos.log)
-        videos.add(where, file.video, file.task, steps, file.aliases)
+        videos.add(where, file.video, file.task, keep_one_pass(where, steps, videos.log), file.aliases)
 
 
 def _read_not_empty(files: Files, name: str) -> str:
