@@ -153,6 +153,40 @@ def test_a_long_chain_does_not_underflow() -> None:
     assert chain.best_paths()[1].isfinite().all()
 
 
+@given(draw=st.data(), horizon=st.integers(1, 4), num_actions=st.integers(1, 3))
+def test_improbable_plans_are_possible(draw: st.DataObject, horizon: int, num_actions: int) -> None:
+    """Weights whose exponentials are zero in float64, next to dead ends: all answers equal brute force in log space."""
+    sizes = horizon * num_actions, num_actions**2
+    logs = st.sampled_from([0.0, -1.0, -300.0, -800.0, -2000.0, -torch.inf])
+    emissions, transitions = (
+        torch.tensor(draw.draw(st.lists(logs, min_size=size, max_size=size)), dtype=torch.float64) for size in sizes
+    )
+    chain = Chain(emissions.view(1, horizon, num_actions), transitions.view(num_actions, num_actions))
+    plans = all_plans(num_actions, horizon)
+    written = log_weights(chain.log_emissions, chain.log_transitions, 0, plans)
+    torch.testing.assert_close(chain.log_normaliser()[0], written.logsumexp(dim=0))
+    torch.testing.assert_close(chain.best_paths()[1][0], written.max())
+    if written.max() == -torch.inf:
+        return
+    written = written.log_softmax(dim=0)
+    torch.testing.assert_close(chain.log_probability(plans, torch.zeros(len(plans), dtype=torch.int64)), written)
+    marginals = torch.zeros(horizon, num_actions, dtype=torch.float64)
+    for share, plan in zip(written.exp(), plans, strict=True):
+        marginals[torch.arange(horizon), plan] += share
+    torch.testing.assert_close(chain.marginals()[0], marginals)
+    drawn = chain.draw(torch.rand(20, horizon, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
+    assert (chain.log_probability(drawn, torch.zeros(20, dtype=torch.int64)) > -30).all()
+
+
+def test_the_gradient_of_improbable_plans_is_the_marginals() -> None:
+    emissions = torch.tensor([[[0.0, -800.0], [-2000.0, 0.0]]], dtype=torch.float64, requires_grad=True)
+    transitions = torch.eye(2, dtype=torch.float64).log()
+    log_z = Chain(emissions, transitions).log_normaliser()
+    assert log_z.item() == -800
+    (gradient,) = torch.autograd.grad(log_z.sum(), emissions)
+    torch.testing.assert_close(gradient[0], torch.tensor([[0.0, 1.0], [0.0, 1.0]], dtype=torch.float64))
+
+
 def test_blocks_do_not_change_the_best_path(monkeypatch: pytest.MonkeyPatch) -> None:
     emissions, transitions = random_weights(5, 4, 6, zeros=0.2)
     whole = Chain.of(emissions, transitions).best_paths()

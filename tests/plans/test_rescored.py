@@ -77,6 +77,44 @@ def test_every_answer_equals_brute_force(seed: int, horizon: int, num_actions: i
         torch.testing.assert_close(chain.marginals()[window], marginals)
 
 
+@given(
+    draw=st.data(),
+    horizon=st.integers(1, 4),
+    num_actions=st.integers(2, 4),
+    number=st.integers(1, 12),
+)
+def test_the_best_plans_under_ties_are_those_of_an_enumeration(
+    draw: st.DataObject, horizon: int, num_actions: int, number: int
+) -> None:
+    """Weights that are powers of two, so that many plans are exactly equally probable."""
+    exponents = st.sampled_from([0.0, 0.0, -1.0, -torch.inf])
+    sizes = horizon * num_actions, num_actions**2
+    emissions, transitions = (
+        torch.tensor(draw.draw(st.lists(exponents, min_size=size, max_size=size)), dtype=torch.float64).exp2()
+        for size in sizes
+    )
+    generator = torch.Generator().manual_seed(draw.draw(st.integers(0, 100)))
+    each = 2 * torch.randn(1, num_actions, generator=generator, dtype=torch.float64)
+    both = torch.zeros(num_actions, num_actions, dtype=torch.float64)
+    plain = Chain.of(emissions.view(1, horizon, num_actions), transitions.view(num_actions, num_actions))
+    chain, plans = RescoredChain.over(plain, each, both), all_plans(num_actions, horizon)
+    own = torch.zeros(len(plans), dtype=torch.int64)
+    before, after = plain.log_probability(plans, own), chain.log_probability(plans, own)
+    if before.isnan().any():  # no plan is possible
+        return
+    assert after.exp().sum().item() == pytest.approx(1.0)
+    moved = before[(before - after).abs() > 1e-9]  # five at most, and as probable as any
+    assert len(moved) <= FEW
+    assert (moved >= before.sort(descending=True).values[:FEW][-1] - 1e-9).all()
+
+    found, logs = (part[0] for part in chain.best_plans(number))
+    possible = logs > -torch.inf
+    assert possible.sum() == min(number, int((after > -torch.inf).sum()))
+    assert len(found[possible].unique(dim=0)) == possible.sum()
+    torch.testing.assert_close(logs[possible], after.sort(descending=True).values[: possible.sum()])
+    torch.testing.assert_close(chain.log_probability(found[possible], own[: possible.sum()]), logs[possible])
+
+
 def test_draws_are_as_frequent_as_plans_are_probable() -> None:
     chain, written = example(3, 3, 3)
     uniforms = torch.rand(40_000, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

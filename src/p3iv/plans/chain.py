@@ -4,8 +4,8 @@
 
 `best_paths` is Viterbi (section 3.5, supplement B), `best_plans` its n best, `draw` samples exactly, `log_normaliser`
 is log Z, `marginals` the probability of every action at every position. All in log space and float64, so that zero
-probabilities are minus infinity and nothing underflows; on the CPU, since some devices have no float64. A planner that
-is trained through its chain uses its own device and precision. Shapes: N windows, T positions, A actions.
+probabilities are minus infinity and nothing possible becomes zero; on the CPU, since some devices have no float64. A
+planner that is trained through its chain uses its own device and precision. Shapes: N windows, T positions, A actions.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Chain:
 
     def log_messages(self) -> tuple[Tensor, Tensor]:
         """Logs of the weight of all beginnings that end in an action and of all ends that follow: (N, T, A) each."""
-        return self._log_forward, _log_backward(self.log_emissions, self.transitions)
+        return self._log_forward, _log_backward(self.log_emissions, self.log_transitions, self.transitions)
 
     def marginals(self) -> Tensor:
         """The probability of every action at every position: (N, T, A)."""
@@ -96,7 +96,8 @@ class Chain:
         Returns:
             (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
         """
-        forwards = (_log_forward(window[None], self.transitions)[0] for window in self.log_emissions)
+        transitions = self.log_transitions, self.transitions
+        forwards = (_log_forward(window[None], *transitions)[0] for window in self.log_emissions)
         return torch.stack([_draw_one(forward, self.log_transitions, uniforms) for forward in forwards])
 
     @cached_property
@@ -106,7 +107,7 @@ class Chain:
 
     @cached_property
     def _log_forward(self) -> Tensor:
-        return _log_forward(self.log_emissions, self.transitions)
+        return _log_forward(self.log_emissions, self.log_transitions, self.transitions)
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,10 @@ class RescoredChain(Chain):
         plans, _, logs = self._rescored
         if number > 1:  # another plan may now be likelier than some of these
             more, more_logs = super().best_plans(NUM_RESCORED + number)
-            plans = torch.cat((plans, more[:, NUM_RESCORED:]), dim=1)
-            logs = torch.cat((logs, more_logs[:, NUM_RESCORED:]), dim=1)
+            # By comparison, not by rank: of plans that are equally probable, the longer list may begin with others.
+            is_rescored = (more[:, :, None] == plans[:, None]).all(dim=3).any(dim=2)
+            plans = torch.cat((plans, more), dim=1)
+            logs = torch.cat((logs, more_logs.masked_fill(is_rescored, -torch.inf)), dim=1)
         ranked, order = logs.sort(dim=1, descending=True, stable=True)
         window = torch.arange(len(plans))[:, None]
         return plans[window, order[:, :number]], ranked[:, :number]
@@ -253,27 +256,40 @@ def _best_ends(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
     return torch.stack(ends[::-1], dim=1)
 
 
-def _log_forward(log_emissions: Tensor, transitions: Tensor) -> Tensor:
+def _log_forward(log_emissions: Tensor, log_transitions: Tensor, transitions: Tensor) -> Tensor:
     """Log of the weight of all beginnings that end in an action: (n, T, A)."""
     steps = [log_emissions[:, 0]]
     for emission in log_emissions.unbind(dim=1)[1:]:
-        steps.append(_log_product(steps[-1], transitions) + emission)
+        steps.append(_log_product(steps[-1], log_transitions, transitions) + emission)
     return torch.stack(steps, dim=1)
 
 
-def _log_backward(log_emissions: Tensor, transitions: Tensor) -> Tensor:
+def _log_backward(log_emissions: Tensor, log_transitions: Tensor, transitions: Tensor) -> Tensor:
     """Log of the weight of all ends that follow an action: (n, T, A)."""
     steps = [torch.zeros_like(log_emissions[:, 0])]
     for emission in reversed(log_emissions.unbind(dim=1)[1:]):
-        steps.append(_log_product(steps[-1] + emission, transitions.T))
+        steps.append(_log_product(steps[-1] + emission, log_transitions.T, transitions.T))
     return torch.stack(steps[::-1], dim=1)
 
 
-def _log_product(log_weights: Tensor, matrix: Tensor) -> Tensor:
-    """Log of exp(log_weights) @ matrix, shifted so that the largest weight is 1: (n, A)."""
-    shift = log_weights.amax(dim=1, keepdim=True)
-    shift = torch.where(shift.isinf(), torch.zeros_like(shift), shift)
-    return ((log_weights - shift).exp() @ matrix).log() + shift
+def _log_product(log_weights: Tensor, log_matrix: Tensor, matrix: Tensor) -> Tensor:
+    """Log of exp(log_weights) @ matrix: (n, A).
+
+    A product of matrices, shifted so that the largest weight is 1. Sums that are so small that some of their terms may
+    have become zero are computed again one by one, each shifted by its own largest term.
+    """
+    number = torch.finfo(log_weights.dtype)
+    shift = log_weights.amax(dim=1, keepdim=True).clamp_min(number.min)  # finite where every weight is zero
+    product = (log_weights - shift).exp() @ matrix
+    limit = number.tiny / number.eps
+    if product.detach().amin() >= limit:
+        return product.log() + shift
+    is_small = product < limit
+    row, column = is_small.nonzero(as_tuple=True)
+    size = max(1, MAX_ELEMENTS // len(matrix))
+    pairs = zip(row.split(size), column.split(size), strict=True)
+    exact = torch.cat([(log_weights[i] + log_matrix.T[j]).logsumexp(dim=1) for i, j in pairs])
+    return (product.masked_fill(is_small, 1.0).log() + shift).index_put((row, column), exact)
 
 
 def _draw_one(forward: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Tensor:
