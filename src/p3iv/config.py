@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
 from p3iv.errors import ConfigError
+from p3iv.validation import cut, parse_yaml, shown
 
 WINDOW_KINDS = ("inclusive", "after-start")
 SPLIT_KINDS = ("video", "release", "window")
@@ -46,7 +47,7 @@ class Section:
             known, path = _fields_of(cls), _path_of(cls, name)
             if name not in known:
                 raise ConfigError(f"There is no setting {path}. It is one of {', '.join(known)}.") from None
-            raise ConfigError(f"{path}={value!r}, but it must be {_allowed(known[name])}.") from None
+            raise ConfigError(f"{path}={shown(value)}, but it must be {_allowed(known[name])}.") from None
 
 
 class PlannerSection(Section):
@@ -187,7 +188,7 @@ class CurationSettings(Section):
         if self.protocol == 2 and self.horizon < 2:
             raise ConfigError(f"horizon={self.horizon}, but protocol 2 needs at least 2.")
         if self.protocol == 2 and self.window != "inclusive":
-            raise ConfigError(f"window={self.window!r}, but protocol 2 defines its own: use --window inclusive.")
+            raise ConfigError(f"window={shown(self.window)}, but protocol 2 defines its own: use --window inclusive.")
 
     @property
     def num_actions(self) -> int:
@@ -220,7 +221,7 @@ class Config(Section):
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
-            raise ConfigError(f"preset={self.preset!r}, but it must be one of {', '.join(PRESETS)}.")
+            raise ConfigError(f"preset={shown(self.preset)}, but it must be one of {', '.join(PRESETS)}.")
         if self.model.noise_width == 0 and (self.loss.adversarial or self.loss.diversity):
             raise ConfigError(
                 f"model.noise_width=0 with loss.adversarial={self.loss.adversarial} and "
@@ -262,7 +263,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def preset_config(name: str) -> Config:
     """The configuration of a preset."""
     if name not in PRESETS:
-        raise ConfigError(f"preset={name!r}, but the presets are {', '.join(PRESETS)}.")
+        raise ConfigError(f"preset={shown(name)}, but the presets are {', '.join(PRESETS)}.")
     return override(Config(preset=name), PRESETS[name])
 
 
@@ -273,7 +274,7 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
         section, _, name = key.rpartition(".")
         place = content.get(section) if section else content
         if not isinstance(place, dict) or name not in place or isinstance(place[name], dict):
-            raise ConfigError(f"There is no setting {key!r}. The settings are {', '.join(setting_names())}.")
+            raise ConfigError(f"There is no setting {shown(key)}. The settings are {', '.join(setting_names())}.")
         place[name] = value
     return config_from(content)
 
@@ -292,12 +293,12 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
 def config_from(content: Any) -> Config:
     """Build a configuration from nested mappings, such as config.yaml, and check names and values."""
     if not isinstance(content, Mapping):
-        raise ConfigError(f"The configuration is {content!r}, but it must be a mapping.")
+        raise ConfigError(f"The configuration is {shown(content)}, but it must be a mapping.")
     arguments = dict(content)
     for name, kind in SECTIONS.items():
         if name in arguments:
             if not isinstance(arguments[name], Mapping):
-                raise ConfigError(f"{name} is {arguments[name]!r}, but it must be a mapping.")
+                raise ConfigError(f"{name} is {shown(arguments[name])}, but it must be a mapping.")
             arguments[name] = kind(**arguments[name])
     return Config(**arguments)
 
@@ -373,9 +374,9 @@ def _limits_of(info: FieldInfo) -> dict[str, Any]:
 
 def _read_value(key: str, text: str) -> Any:
     try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--set {key}={text}: the value cannot be read.") from error
+        value = parse_yaml(text)
+    except ValueError as error:
+        raise ConfigError(f"--set {key}={cut(text)}: the value cannot be read.") from error
     if isinstance(value, str):
         try:
             return float(value)  # YAML reads 1e-4 as a text

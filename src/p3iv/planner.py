@@ -28,6 +28,7 @@ from p3iv.plans.decoding import decode, plan_chain, plan_probability, recommende
 from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of
 from p3iv.plans.draws import SampleSettings
 from p3iv.types import counted, listed
+from p3iv.validation import shown
 
 if TYPE_CHECKING:
     from p3iv.data.folder import Dataset
@@ -135,7 +136,7 @@ class Planner:
         if unknown := [step for step in plan if step not in self.names]:
             near = get_close_matches(str(unknown[0]), self.names, n=3)
             hint = f" Similar: {listed([repr(name) for name in near])}." if near else ""
-            raise PlanError(f"{unknown[0]!r} is not one of the {len(self.names)} actions of this planner.{hint}")
+            raise PlanError(f"{shown(unknown[0])} is not one of the {len(self.names)} actions of this planner.{hint}")
         action_ids = torch.tensor([[self.names.index(step) for step in plan]])
         return float(self._chain(start, goal).log_probability(action_ids, torch.zeros(1, dtype=torch.int64)).exp())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -88,6 +88,7 @@ class Problem:
     where: str  # a file, with a line number if there is one: annotations/23521_abc.csv:4
     what: str
     done: str
+    count: int = 1  # more than 1: problems that are counted together
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.done}"
@@ -115,24 +116,18 @@ class Window:
     goal_s: float | None  # infinite: at the end of the video
 
 
-@dataclass
-class ProblemLog:
-    """Collects problems while a source is read, so that one bad row does not stop the rest."""
-
-    problems: list[Problem] = field(default_factory=list)
-
-    def add(self, where: str, what: str, done: str) -> None:
-        self.problems.append(Problem(where, what, done))
-
-
 LEFT_WITHOUT_FEATURES = "left without features"  # what was done about a video whose features cannot be used
 
 
 def list_problems(problems: Sequence[Problem], max_lines: int = 20) -> str:
     """The first problems for a message, one per line, and how many more there are."""
     lines = [f"  {problem}" for problem in problems[:max_lines]]
-    more = [f"  and {len(problems) - max_lines} more"] if len(problems) > max_lines else []
+    more = [f"  and {count_problems(problems[max_lines:])} more"] if len(problems) > max_lines else []
     return "\n".join([*lines, *more])
+
+
+def count_problems(problems: Sequence[Problem]) -> int:
+    return sum(problem.count for problem in problems)
 
 
 def listed(names: Sequence[str], max_names: int = 5) -> str:

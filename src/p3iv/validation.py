@@ -1,18 +1,52 @@
-"""Checking JSON from files, and plain sentences about what is wrong with it."""
+"""Reading JSON and YAML without trusting it, and plain sentences about what is wrong with a source."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ValidationError
+import yaml
+from pydantic import AfterValidator, BaseModel, ValidationError
 
-from p3iv.errors import P3ivError
+from p3iv.errors import P3ivError, SourceError
+from p3iv.types import Problem, listed
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 _UNION_MEMBERS = ("int", "str", "float")
+
+MAX_YAML_BYTES = 2**16  # config.yaml, the longest, has about 3 KB; the YAML library needs a second for 100 KB
+MAX_YAML_DEPTH = 20
+
+MAX_PROBLEMS = 100_000  # a source with more is another kind of file
+MAX_LISTED = 1000  # problems of a source that are kept and printed
+MAX_LISTED_PER_FILE = 100  # of them, so that one bad file does not hide the others
+
+# Characters that change how a terminal or a page shows the rest: control characters, line and paragraph separators,
+# changes of the writing direction; and surrogates, which cannot be written.
+UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+MAX_NAME = 500  # characters
+
+
+def check_plain(text: str) -> str:
+    """The text, if it can be printed in one line.
+
+    Raises:
+        ValueError: it is too long, or has characters that are not printed.
+    """
+    if len(text) > MAX_NAME:
+        raise ValueError(f"a text of {len(text)} characters, expected at most {MAX_NAME}")
+    if UNFIT.search(text):
+        raise ValueError(f"{shown(text)}, expected a text without control characters")
+    return text
+
+
+PlainText = Annotated[str, AfterValidator(check_plain)]  # a name or a label in a pydantic model
 
 
 def read_model(path: Path, model: type[ModelT], *, error: type[P3ivError], advice: str) -> ModelT:
@@ -75,6 +109,74 @@ def parse_json(text: str, **hooks: Callable[[Any], Any]) -> object:
         raise ValueError(f"not JSON: {error}") from error
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses what lets a short file become a long one (anchors, aliases, merges), deep nesting and repeated keys."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.peek_event().anchor is not None:  # type: ignore[no-untyped-call]
+            raise yaml.YAMLError("an anchor or alias (& or *)")
+        self._depth += 1
+        if self._depth > MAX_YAML_DEPTH:
+            raise yaml.YAMLError(f"nested more than {MAX_YAML_DEPTH} levels deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def flatten_mapping(self, node: Any) -> None:
+        if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+            raise yaml.YAMLError("a merge (<<)")
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        mapping = super().construct_mapping(node, deep)
+        if len(mapping) < len(node.value):
+            (key, _), *_ = Counter(key.value for key, _ in node.value).most_common(1)
+            raise yaml.YAMLError(f"the key {shown(key)} is there twice")
+        return mapping
+
+
+def parse_yaml(text: str) -> object:
+    """Parse YAML without trusting it.
+
+    Raises:
+        ValueError: saying what is wrong with it.
+    """
+    try:
+        return yaml.load(text, _PlainLoader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.MarkedYAMLError as error:
+        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"not YAML: {cut(error.problem or error.context or 'damaged')}{where}") from error
+    except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, AttributeError, LookupError) as error:
+        raise ValueError(f"not YAML that can be used: {cut(str(error))}") from error  # such as !!int ''
+
+
+def read_mapping(path: Path, *, error: type[P3ivError], advice: str) -> dict[Any, Any]:
+    """Read a YAML file of a few settings; arguments as for `read_model`."""
+    if path.exists() and not path.is_file():
+        raise error(f"{path} is not a file. {advice}")  # reading a pipe may never end
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_YAML_BYTES + 1)
+        if len(content) > MAX_YAML_BYTES:
+            raise error(f"{path} has more than the {MAX_YAML_BYTES} bytes that are allowed. {advice}")
+        mapping = parse_yaml(content.decode("utf-8-sig"))
+    except OSError as problem:
+        raise error(f"{path} cannot be read ({problem.strerror}). {advice}") from problem
+    except ValueError as problem:
+        raise error(f"{path}: {problem}. {advice}") from problem
+    if not isinstance(mapping, dict):
+        raise error(f"{path} is {shown(mapping)}, expected lines of KEY: VALUE. {advice}")
+    return mapping
+
+
+def cut(text: str, length: int = 200) -> str:
+    """At most that many characters of a text, in one printable line."""
+    line = " ".join(text[: 4 * length].split())
+    line = UNFIT.sub("?", line)
+    return line if len(line) <= length else f"{line[:length]}..."
+
+
 def shown(value: object) -> str:
     """A value for a message, at most 60 characters of it."""
     if isinstance(value, list | tuple | dict):
@@ -90,3 +192,43 @@ def shown(value: object) -> str:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
+
+
+@dataclass
+class ProblemLog:
+    """Collects problems while a source is read, so that one bad row does not stop the rest.
+
+    All are counted; the first ones of each file are kept.
+    """
+
+    total: int = 0
+    _kept: list[Problem] = field(default_factory=list)
+    _num_in: Counter[str] = field(default_factory=Counter)  # file -> problems
+    _unlisted_in: Counter[str] = field(default_factory=Counter)
+
+    def add(self, where: str, what: str, done: str) -> None:
+        """Add a problem.
+
+        Raises:
+            SourceError: there are so many that the source cannot be what the user took it for.
+        """
+        self.total += 1
+        file = where.partition(":")[0]
+        self._num_in[file] += 1
+        if self._num_in[file] <= MAX_LISTED_PER_FILE and len(self._kept) < MAX_LISTED:
+            self._kept.append(Problem(where, what, done))
+            return
+        self._unlisted_in[file] += 1
+        if self.total > MAX_PROBLEMS:
+            raise SourceError(
+                f"more than {MAX_PROBLEMS} rows or files cannot be used, so this is not such a source. "
+                f"The first: {self._kept[0]}."
+            )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems that are kept, and one entry for the others."""
+        unlisted = self._unlisted_in.total()
+        if not unlisted:
+            return tuple(self._kept)
+        return (*self._kept, Problem(listed(list(self._unlisted_in)), f"{unlisted} more", "not listed", unlisted))

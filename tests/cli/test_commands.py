@@ -194,7 +194,7 @@ def test_one_problem_is_singular_and_an_unused_file_is_not_a_problem(p3iv: RunP3
     np.save(source / "features" / "tea_v.npy", np.ones((5, 2), np.float32))
     with (source / "steps.csv").open("a") as lines:
         lines.write("v,tea,pour,9,8\n")
-    assert "\n1 problem, listed above" in p3iv("data", "import", "folder", source, "out2").stderr
+    assert "\n1 problem, see above" in p3iv("data", "import", "folder", source, "out2").stderr
     assert "--strict: 1 problem," in p3iv("data", "import", "folder", source, "out3", "--strict").stderr
 
 
@@ -204,7 +204,7 @@ def test_simulation_lists_videos_without_features(p3iv: RunP3iv, tmp_path: Path)
     done = p3iv("data", "simulate", tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith("problem: long: steps that end at 1000000000.0 s")
-    assert done.stderr.endswith("\n1 problem, listed above.\n")
+    assert done.stderr.endswith("\n1 problem, see above.\n")
 
 
 @pytest.mark.parametrize("options", [["--language", "nope.npz"], ["--language", "table.npz", "--rename", "nope.json"]])

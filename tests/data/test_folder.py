@@ -31,6 +31,15 @@ def test_an_invalid_card_is_refused(tmp_path: Path, content: str) -> None:
         read_card(tmp_path)
 
 
+@pytest.mark.parametrize("key", ["name", "source", "encoder", "text_encoder", "feature_fingerprint"])
+@pytest.mark.parametrize("text", [r"x\e[31m", r"x\ny", r"x\u202ey", r"x\x9b31m", "x" * 501])
+def test_a_card_has_no_control_characters_and_no_endless_texts(tmp_path: Path, key: str, text: str) -> None:
+    lines = {"name": "mine", key: text}
+    (tmp_path / "dataset.yaml").write_text("".join(f'{name}: "{value}"\n' for name, value in lines.items()))
+    with pytest.raises(DatasetError, match=f"`{key}`: .*expected (a text without control characters|at most 500)"):
+        read_card(tmp_path)
+
+
 def test_a_misspelt_key_is_found(tmp_path: Path) -> None:
     (tmp_path / "dataset.yaml").write_text("name: mine\nsimulate: true\n2: 3\n")
     assert unknown_keys(tmp_path) == ["simulate", "2"]

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from p3iv.errors import SourceError
+from p3iv.readers.coin import read_coin
 from p3iv.readers.crosstask import read_crosstask
 from p3iv.readers.files import FolderFiles, UnusableError, read_text
+from p3iv.readers.folder import read_folder
 from p3iv.readers.niv import read_niv
 
 JELLO = "annotations/23521_a_b-c.csv"
@@ -60,7 +62,7 @@ def test_niv_may_come_as_a_zip_too(niv_folder: Path) -> None:
             CENTRAL,
             24,
             (2**31 - 1).to_bytes(4, "little"),
-            "2147483647 bytes when unpacked, at most 67108864 are allowed",
+            "2147483647 bytes when unpacked, at most 1048576 are allowed",
         ),
         (CENTRAL, 24, (3).to_bytes(4, "little"), "damaged in the zip"),
         (CENTRAL, 8, b"\x01", "encrypted"),
@@ -133,3 +135,30 @@ def test_a_file_name_that_is_not_utf8_is_listed(crosstask_folder: Path) -> None:
     (problem,) = read_crosstask(crosstask_folder).problems
     assert problem.where == r"annotations/23521_\udcff.csv"
     assert str(problem).isprintable()
+
+
+@pytest.mark.parametrize("name", ["annotations/23521_v.csv", "tasks_primary.txt"])
+def test_a_small_zip_cannot_unpack_to_much(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        if not name.startswith("tasks"):
+            archive.writestr("tasks_primary.txt", "23521\nMake tea\nurl\n2\nboil,pour\n")
+        archive.writestr(name, "a\n" * 2**21)
+    with pytest.raises(SourceError, match=r"4194304 bytes when unpacked|more than 100 times its size"):
+        read_crosstask(path)
+
+
+def test_many_bad_rows_are_counted_and_end_the_reading(tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,t,a,0,1\n" + "a\n" * 200_000)
+    with pytest.raises(SourceError, match="more than 100000 rows or files cannot be used"):
+        read_folder(tmp_path)
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\nv,t,a,0,1\n" + "a\n" * 5000)
+    problems = read_folder(tmp_path).problems
+    assert len(problems) < 200
+    assert problems[-1].count > 4800
+
+
+def test_json_with_millions_of_parts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "COIN.json").write_text('{"database": [' + "{}," * 2**20 + "{}]}")
+    with pytest.raises(SourceError, match="JSON of more than 1048576 objects and lists"):
+        read_coin(tmp_path)

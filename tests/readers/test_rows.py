@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from p3iv.readers.niv import read_niv
 from p3iv.readers.rows import csv_rows, keep_one_pass, order_steps
-from p3iv.types import ProblemLog, Step
+from p3iv.types import Step
+from p3iv.validation import ProblemLog
 
 QUIET = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)).map(sorted), min_size=1, max_size=12)

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from p3iv.files import leftovers_of
-from p3iv.types import Problem, counted
+from p3iv.types import Problem, count_problems, counted
 
 if TYPE_CHECKING:
     from p3iv.features.store import PackedFeatures
@@ -53,7 +53,7 @@ def print_problems(problems: Sequence[Problem], *, advice: str = "") -> None:
     for problem in problems:
         err.print(f"problem: {problem}", markup=False)
     if problems:
-        err.print(f"{counted(len(problems), 'problem')}, listed above{advice}.", markup=False)
+        err.print(f"{counted(count_problems(problems), 'problem')}, see above{advice}.", markup=False)
 
 
 def note_leftovers(folder: Path) -> None:

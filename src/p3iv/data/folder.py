@@ -21,8 +21,8 @@ from p3iv.features.language import LanguageTable, read_language
 from p3iv.features.store import FeatureStore
 from p3iv.files import atomic_folder, exclusive, is_leftover, remove_leftovers, write_text
 from p3iv.readers.folder import read_folder
-from p3iv.types import Action, Split, Video, Vocabulary, listed
-from p3iv.validation import explain
+from p3iv.types import Action, Split, Video, Vocabulary, count_problems, counted, listed
+from p3iv.validation import PlainText, explain, read_mapping
 
 
 def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
@@ -88,13 +88,13 @@ MAX_FEATURES_PER_SECOND = 1000
 class DatasetCard:
     """The content of `dataset.yaml`."""
 
-    name: str
-    source: str = "unknown"
-    encoder: str | None = None  # of the features; None if there are none
-    text_encoder: str | None = None
+    name: PlainText
+    source: PlainText = "unknown"
+    encoder: PlainText | None = None  # of the features; None if there are none
+    text_encoder: PlainText | None = None
     features_per_second: float = Field(default=1.0, gt=0, le=MAX_FEATURES_PER_SECOND)
     simulated: bool = False  # figures on simulated features say nothing about real videos
-    feature_fingerprint: str | None = None
+    feature_fingerprint: PlainText | None = None
 
     @property
     def label(self) -> str:
@@ -129,14 +129,7 @@ def unknown_keys(folder: Path) -> list[str]:
 
 
 def _read_mapping(path: Path) -> dict[Any, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, OSError, ValueError, OverflowError, RecursionError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else " ".join(str(error).split())) or type(error)
-        raise DatasetError(f"{path} is not YAML that can be read: {reason}") from error
-    if not isinstance(content, dict):
-        raise DatasetError(f"{path} must be a mapping with at least `name: TEXT`.")
-    return content
+    return read_mapping(path, error=DatasetError, advice="It must have at least a line `name: TEXT`.")
 
 
 @contextmanager
@@ -243,7 +236,8 @@ def open_unfinished(folder: Path) -> Dataset:
     annotations = read_folder(folder)
     if annotations.problems:
         raise DatasetError(
-            f"{folder} has {len(annotations.problems)} rows that cannot be used, the first: {annotations.problems[0]}. "
+            f"{folder} has {counted(count_problems(annotations.problems), 'problem')}, the first: "
+            f"{annotations.problems[0]}. "
             f"See all with `p3iv data check {folder}`, or make a clean folder with `p3iv data import folder`."
         )
     language = read_language(folder / "language.npz") if os.path.lexists(folder / "language.npz") else None

@@ -28,7 +28,8 @@ from p3iv.features.store import FeatureStore, PackedFeatures
 from p3iv.files import atomic_file
 from p3iv.readers.folder import read_split, read_video_column, write_split, write_steps
 from p3iv.readers.registry import read_annotations
-from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, counted, list_problems, listed
+from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, count_problems, counted, list_problems, listed
+from p3iv.validation import ProblemLog, shown
 
 CountProgress = Callable[[int, int], None]  # (done, total)
 
@@ -187,7 +188,7 @@ def pack_features(
     return pack(request.features, annotations.videos, folder / "features", dtype=request.dtype, progress=progress)
 
 
-def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -> list[Problem]:
+def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -> Sequence[Problem]:
     """Hard-link the video files under their ids, or copy them if the file system cannot link."""
     if request.videos is None:
         return []
@@ -195,19 +196,19 @@ def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -
         raise SourceError(f"--videos {request.videos} is not a folder.")
     at_hand = {stem: path for stem, path in find_videos(request.videos).items() if path.is_file()}
     (folder / "videos").mkdir()
-    problems = []
+    log = ProblemLog()
     for video in videos:
         names = (video.id, *video.aliases, f"{video.task}_{video.id}")
         found = next((at_hand[name] for name in names if name in at_hand), None)
         if Path(video.id).name != video.id:
-            what = f"{video.id!r} cannot be a file name"
-            problems.append(Problem(str(request.videos), what, "steps kept, video left out"))
+            what = f"{shown(video.id)} cannot be a file name"
+            log.add(str(request.videos), what, "steps kept, video left out")
         elif found is None:
             expected = f"no file {video.id}{{{','.join(VIDEO_SUFFIXES[:3])},...}}"
-            problems.append(Problem(str(request.videos), expected, "steps kept, video missing"))
+            log.add(str(request.videos), expected, "steps kept, video missing")
         else:
             _link_or_copy(found, folder / "videos" / f"{video.id}{found.suffix.lower()}")
-    return problems
+    return log.problems
 
 
 def _link_or_copy(source: Path, destination: Path) -> None:
@@ -302,4 +303,6 @@ def _report(
 
 
 def _strict_message(problems: Sequence[Problem]) -> str:
-    return f"--strict: {counted(len(problems), 'problem')}, so nothing was written.\n{list_problems(problems)}"
+    return (
+        f"--strict: {counted(count_problems(problems), 'problem')}, so nothing was written.\n{list_problems(problems)}"
+    )

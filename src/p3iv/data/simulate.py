@@ -16,7 +16,8 @@ from p3iv.data.importing import CountProgress
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
-from p3iv.types import LEFT_WITHOUT_FEATURES, Array, ProblemLog, Video, Vocabulary, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, Array, Video, Vocabulary, listed
+from p3iv.validation import ProblemLog
 
 DEFAULT_NOISE: Final = 4.5
 
@@ -88,7 +89,7 @@ def simulate_features(
             raise FeatureError(
                 f"none of the {len(videos)} videos can be simulated: {log.problems[0] if videos else 'none'}"
             )
-    return writer.packed(tuple(log.problems))
+    return writer.packed(log.problems)
 
 
 def step_times(video: Video) -> Array:

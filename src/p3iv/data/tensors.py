@@ -18,6 +18,7 @@ from p3iv.data.windows import ActionSequences, curate_windows, note_untimed
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND, rows_around
 from p3iv.types import SIDES, Side, Window, counted, listed
+from p3iv.validation import shown
 
 MAX_NEARBY_BYTES = 256 << 20  # datasets above it have enough windows without nearby moments
 
@@ -177,7 +178,7 @@ class _Reader:
     def check_moment(self, video: str, second: float) -> None:
         """Refuse a moment without features."""
         if video not in self._store:
-            raise DatasetError(f"{self._folder} has no features of a video {video!r}.")
+            raise DatasetError(f"{self._folder} has no features of a video {shown(video)}.")
         length = self._store.num_rows(video) / self._per_second
         if not 0 <= second <= length:
             raise DatasetError(f"{video}@{second:g}, but the features of this video end at {length:g} seconds.")

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from p3iv.types import Video, Vocabulary
-from p3iv.validation import explain
+from p3iv.validation import explain, shown
 
 TRUTH_FILE = "truth.jsonl"
 
@@ -72,13 +72,13 @@ class TruthReader:
     def _ids(self, names: Sequence[str]) -> tuple[int, ...]:
         for name in names:
             if name not in self._id_of:
-                raise ValueError(f"step {name!r} is unknown")
+                raise ValueError(f"step {shown(name)} is unknown")
         return tuple(self._id_of[name] for name in names)
 
     def _check_executed(self, window: TrueWindow) -> None:
         """The steps in the video must be one of the plans; otherwise the line is about other steps."""
         if window.video not in self._ids_of_video:
-            raise ValueError(f"video {window.video!r} is unknown")
+            raise ValueError(f"video {shown(window.video)} is unknown")
         ids = self._ids_of_video[window.video]
         end = window.first_step + window.horizon
         if not 0 <= window.first_step <= len(ids) - window.horizon:

@@ -11,6 +11,7 @@ from p3iv.config import SPLIT_KINDS, CurationSettings
 from p3iv.errors import SplitError
 from p3iv.readers.folder import read_split
 from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, hash_number, listed
+from p3iv.validation import shown
 
 TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
 
@@ -190,7 +191,7 @@ def _why_unusable(kept: Split, named: set[str], known: set[str]) -> str:
 def _split_from_file(name: str) -> Split:
     path = Path(name)
     if not path.exists():
-        raise SplitError(f"split={name!r}: neither one of {', '.join(SPLIT_KINDS)} nor a file that exists.")
+        raise SplitError(f"split={shown(name)}: neither one of {', '.join(SPLIT_KINDS)} nor a file that exists.")
     return read_split(path)
 
 

@@ -31,7 +31,7 @@ from p3iv.evaluation.actions import ActionList, require_file
 from p3iv.files import atomic_file
 from p3iv.plans.distribution import PlanCounts
 from p3iv.types import counted, listed
-from p3iv.validation import explain, parse_json
+from p3iv.validation import explain, parse_json, shown
 
 PREDICTIONS_FILE = "predictions.jsonl"
 MAX_DRAWS = 10**9  # of one plan in one window
@@ -252,7 +252,7 @@ def _checked_rows(path: Path, model: type[LineT], to_row: Callable[[int, LineT],
 
 def _check_row(row: _Row, first: _Row, line_of: dict[str, int]) -> None:
     if row.window in line_of:
-        raise ValueError(f"window {row.window!r} is also on line {line_of[row.window]}")
+        raise ValueError(f"window {shown(row.window)} is also on line {line_of[row.window]}")
     horizon, before = len(row.reference), len(first.reference)
     if horizon != before:
         raise ValueError(f"plans of {horizon}, but of {before} on line {first.number}; score each horizon on its own")
@@ -266,7 +266,7 @@ def _join_reference(
     window: str, video: str | None, plan: Sequence[int], reference: Sequence[int], known: dict[str, _Row]
 ) -> tuple[Sequence[int], str | None]:
     if window not in known:
-        raise ValueError(f"window {window!r} is not among the references")
+        raise ValueError(f"window {shown(window)} is not among the references")
     row = known[window]
     if reference and list(reference) != list(row.reference):
         raise ValueError(f"another reference than on line {row.number} of the references")

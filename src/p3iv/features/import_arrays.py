@@ -11,7 +11,8 @@ from typing import Final
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import has_plain_header, peek_rows, read_rows
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.types import LEFT_WITHOUT_FEATURES, ProblemLog, Video, counted, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, Video, counted, listed
+from p3iv.validation import ProblemLog
 
 SUFFIXES: Final = (".npy", ".npz")
 _MAX_READ: Final = 32  # files without a plain header that are read completely to find their width and dtype
@@ -47,11 +48,11 @@ def import_features(
             if progress is not None:
                 progress(done, len(videos))
         if not writer.num_rows:
-            raise FeatureError(f"none of the {len(found)} feature files in {folder} can be used; {log.problems[-1]}")
+            raise FeatureError(f"none of the {len(found)} feature files in {folder} can be used; {log.problems[0]}")
     if narrowed and dtype is None:
         what = f"{counted(len(narrowed), 'file')} of float32 among files of float16: {listed(narrowed)}"
         log.add(str(folder), what, "stored as float16; pass --dtype float32 to keep them as they are")
-    return writer.packed(tuple(log.problems), _note_unused(folder, present, videos))
+    return writer.packed(log.problems, _note_unused(folder, present, videos))
 
 
 def copy_store(
@@ -74,7 +75,7 @@ def copy_store(
                 log.add(video.id, str(error), LEFT_WITHOUT_FEATURES)
             if progress is not None:
                 progress(done, len(videos))
-    return writer.packed(tuple(log.problems))
+    return writer.packed(log.problems)
 
 
 def candidates(video: Video) -> list[str]:

@@ -19,7 +19,7 @@ from p3iv.errors import FeatureError, SourceError
 from p3iv.features.arrays import Archive, is_zip, read_content
 from p3iv.files import atomic_file
 from p3iv.types import Action, Array, Vocabulary, listed
-from p3iv.validation import parse_json
+from p3iv.validation import parse_json, shown
 
 _MAX_SUGGESTIONS: Final = 100  # steps for which similar names are searched: difflib takes milliseconds for each
 
@@ -93,7 +93,7 @@ class _Rows:
         rows = self._by_name.get(action.name) or self._by_name.get(action.text) or []
         if len(rows) > 1 and not (self._embedding[rows] == self._embedding[rows[0]]).all():
             raise SourceError(
-                f"{len(rows)} rows of the language table are called {action.text!r} and differ; "
+                f"{len(rows)} rows of the language table are called {shown(action.text)} and differ; "
                 "give the table a `step_id` that the annotations have too"
             )
         return rows[0] if rows else None

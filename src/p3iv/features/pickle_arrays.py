@@ -18,6 +18,7 @@ import numpy as np
 
 from p3iv.errors import FeatureError
 from p3iv.types import Array
+from p3iv.validation import shown
 
 _NUMBERS_OR_TEXT: Final = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9]\d{0,6}")
 
@@ -35,7 +36,7 @@ def plain_dtype(code: str, order: str = "=") -> np.dtype[Any] | None:
     if _OBJECTS.fullmatch(code):
         return None
     if not _NUMBERS_OR_TEXT.fullmatch(code) or order not in ("<", ">", "=", "|"):
-        raise FeatureError(f"an array of dtype {order + code!r}; bool, int, uint, float and text are read")
+        raise FeatureError(f"an array of dtype {shown(order + code)}; bool, int, uint, float and text are read")
     return np.dtype(order + code)
 
 
@@ -72,7 +73,7 @@ class _Dtype:
         if not isinstance(state, tuple) or len(state) < 5 or not isinstance(state[1], str):
             raise FeatureError("an array without a dtype")
         if any(part is not None for part in state[2:5]):
-            raise FeatureError(f"an array of dtype {self.code!r} with fields; plain numbers are read")
+            raise FeatureError(f"an array of dtype {shown(self.code)} with fields; plain numbers are read")
         self.order = state[1]
 
 
@@ -146,7 +147,7 @@ class _Constructors:
     def _encode(self, text: object, encoding: object) -> bytes:
         """How protocol 2 spells bytes: `_codecs.encode(text, "latin1")`."""
         if encoding not in ("latin1", "latin-1") or not isinstance(text, str):
-            raise FeatureError(f"bytes from text in {encoding!r}; latin1 is the only encoding of pickled arrays")
+            raise FeatureError(f"bytes from text in {shown(encoding)}; latin1 is the only encoding of pickled arrays")
         self._charge(len(text))
         return text.encode("latin1")
 

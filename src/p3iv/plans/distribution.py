@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from p3iv.errors import PlanError
+from p3iv.validation import cut, shown
 
 Plan = tuple[int, ...]
 
@@ -168,7 +169,7 @@ class PlanDistribution:
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise PlanError(f"This is not a plan distribution as `to_json` writes it: {error!r}") from error
+            raise PlanError(f"This is not a plan distribution as `to_json` writes it: {cut(repr(error))}") from error
         return cls.from_dict(content)
 
     @classmethod
@@ -185,7 +186,7 @@ class PlanDistribution:
                 plan_probability=float(content["plan_probability"]),
             )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise PlanError(f"This is not a plan distribution as `to_dict` makes it: {error!r}") from error
+            raise PlanError(f"This is not a plan distribution as `to_dict` makes it: {cut(repr(error))}") from error
 
     def _marginal(self, row: Tensor) -> dict[str, float]:
         likely = row.argsort(descending=True, stable=True)[: int((row > 0).sum())]
@@ -208,7 +209,7 @@ def distribution_of(
 
 def _count(value: Any) -> int:
     if type(value) is not int:
-        raise ValueError(f"a count of {value!r}")
+        raise ValueError(f"a count of {shown(value)}")
     return value
 
 

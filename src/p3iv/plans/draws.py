@@ -14,6 +14,7 @@ from p3iv.catalogue import DEFAULT_NUM_SAMPLES, SAMPLING_MODES
 from p3iv.errors import ConfigError
 from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.types import hash_number
+from p3iv.validation import shown
 
 MODES = tuple(SAMPLING_MODES)
 
@@ -76,7 +77,7 @@ class Draws:
         if mode == "chain" and self.chain is None:
             return Chain.of(self.marginals, transitions).draw(self.chain_uniforms)
         if mode not in MODES:
-            raise ConfigError(f"mode={mode!r}, but it must be one of {', '.join(MODES)}.")
+            raise ConfigError(f"mode={shown(mode)}, but it must be one of {', '.join(MODES)}.")
         return self.argmax if mode == "argmax" else self.categorical
 
 

@@ -21,8 +21,8 @@ from p3iv.readers.rows import (
     place,
     usable_rows,
 )
-from p3iv.types import SIDES, Action, Annotations, ProblemLog, Side, Split, Step, Video
-from p3iv.validation import shown
+from p3iv.types import SIDES, Action, Annotations, Side, Split, Step, Video
+from p3iv.validation import ProblemLog, shown
 
 EXPECTED = 'the official COIN.json: {"database": {VIDEO: {"annotation": [...], "class": ..., "subset": ...}}}'
 

@@ -16,8 +16,8 @@ from p3iv.readers.rows import (
     parse_name,
     parse_whole_number,
 )
-from p3iv.types import Action, Annotations, ProblemLog
-from p3iv.validation import shown
+from p3iv.types import Action, Annotations
+from p3iv.validation import ProblemLog, shown
 
 TASKS_FILE = "tasks_primary.txt"
 

@@ -15,6 +15,12 @@ from p3iv.validation import parse_json
 
 MAX_BYTES = 64 * 2**20  # of one file of a release; COIN.json, the largest, has about 6 MiB
 
+MAX_JSON_PARTS = 2**20  # objects and lists of a JSON file; COIN.json has about 120,000
+
+MAX_RATIO = 100  # unpacked to packed size of a zip; text has 3 to 10, and a file that is made to fill the memory 1000
+
+MIN_UNPACKED = 2**20  # bytes that any zip may unpack to
+
 # Errors of zipfile on a damaged archive; RuntimeError includes NotImplementedError.
 ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 
@@ -29,8 +35,8 @@ class Files(Protocol):
     def names(self, folder: str) -> list[str]:
         """The sorted names in a folder ("" is the top); none if there is no such folder."""
 
-    def read(self, name: str) -> str:
-        """The text of one file.
+    def read(self, name: str, max_bytes: int = MAX_BYTES) -> str:
+        """The text of one file of at most `max_bytes`.
 
         Raises:
             UnusableError: it is missing, too large or not UTF-8.
@@ -52,8 +58,8 @@ class FolderFiles:
         except OSError as error:
             raise UnusableError(f"the folder {folder or '.'} cannot be listed ({error.strerror})") from error
 
-    def read(self, name: str) -> str:
-        return read_text(self._root / name)
+    def read(self, name: str, max_bytes: int = MAX_BYTES) -> str:
+        return read_text(self._root / name, max_bytes)
 
 
 class ZipFiles:
@@ -62,8 +68,9 @@ class ZipFiles:
     `zipfile.Path` would read the last one, and before Python 3.11.10 it never returns on a name such as "//x".
     """
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, num_bytes: int) -> None:
         self._archive = archive
+        self._bytes_left = max(MIN_UNPACKED, MAX_RATIO * num_bytes)
         self._infos: dict[str, zipfile.ZipInfo] = {}
         self._names: dict[str, list[str]] = {}
         for info in archive.infolist():
@@ -74,11 +81,14 @@ class ZipFiles:
     def names(self, folder: str) -> list[str]:
         return sorted(name for name in self._names.get(folder.rstrip("/"), []) if name)
 
-    def read(self, name: str) -> str:
+    def read(self, name: str, max_bytes: int = MAX_BYTES) -> str:
         info = self._infos.get(name)
         if info is None:
             raise UnusableError("no such file in the zip")
-        _check_member(info)
+        _check_member(info, max_bytes)
+        self._bytes_left -= info.file_size
+        if self._bytes_left < 0:
+            raise UnusableError(f"the zip unpacks to more than {MAX_RATIO} times its size")
         try:
             with self._archive.open(info) as member:
                 return decode(member.read(info.file_size + 1))  # a bound, so that a false header cannot fill the memory
@@ -86,10 +96,10 @@ class ZipFiles:
             raise UnusableError(f"damaged in the zip ({_reason(error)})") from error
 
 
-def _check_member(info: zipfile.ZipInfo) -> None:
+def _check_member(info: zipfile.ZipInfo, max_bytes: int) -> None:
     """Refuse a member that is too large, encrypted or of an unusual compression, before unpacking it."""
-    if info.file_size > MAX_BYTES:
-        raise UnusableError(f"{info.file_size} bytes when unpacked, at most {MAX_BYTES} are allowed")
+    if info.file_size > max_bytes:
+        raise UnusableError(f"{info.file_size} bytes when unpacked, at most {max_bytes} are allowed")
     if info.flag_bits & 0x1:
         raise UnusableError("encrypted; unpack the zip with its password and give the folder")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -113,7 +123,7 @@ def open_release(source: Path, expected: str) -> Iterator[Files]:
             yield FolderFiles(source)
         else:
             with _open_zip(source) as archive:
-                yield ZipFiles(archive)
+                yield ZipFiles(archive, source.stat().st_size)
 
 
 def _open_zip(source: Path) -> zipfile.ZipFile:
@@ -181,6 +191,8 @@ class JsonObject(dict[str, object]):
 
 def parse_object(text: str) -> JsonObject:
     """Parse a JSON object; numbers that are too long, NaN and Infinity are left to the checks of each row."""
+    if text.count("{") + text.count("[") > MAX_JSON_PARTS:
+        raise UnusableError(f"JSON of more than {MAX_JSON_PARTS} objects and lists")
     try:
         content = parse_json(text, object_pairs_hook=_keep_first, parse_int=_parse_int, parse_constant=float)
     except ValueError as error:

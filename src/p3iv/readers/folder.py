@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import yaml
-
 from p3iv.errors import DatasetError, SplitError
 from p3iv.files import write_text
 from p3iv.readers.files import JsonObject, UnusableError, decode, is_there, parse_object, read_text, required
 from p3iv.readers.rows import FirstTexts, VideoCollector, csv_rows, parse_name, parse_times, place, usable_rows
-from p3iv.types import SIDES, Action, Annotations, ProblemLog, Side, Split, Step, Video, Vocabulary, listed
-from p3iv.validation import shown
+from p3iv.types import SIDES, Action, Annotations, Side, Split, Step, Video, Vocabulary, listed
+from p3iv.validation import MAX_YAML_BYTES, ProblemLog, parse_yaml, shown
 
 STEPS_FILE = "steps.csv"
 
@@ -29,8 +27,6 @@ KNOWN_COLUMNS = (*COLUMNS, "text")
 EXPECTED = f"a dataset folder whose {STEPS_FILE} begins with the line {','.join(COLUMNS)}"
 
 EXPECTED_SPLIT = '{"train": [VIDEO, ...], "val": [...], "test": [...]}; val may be left out'
-
-MAX_YAML_BYTES = 2**18
 
 MAX_STEPS_BYTES = 2**29  # about five million rows
 
@@ -68,11 +64,10 @@ def _read_name(source: Path, log: ProblemLog) -> str:
 
 
 def _parse_yaml(text: str) -> dict[object, object]:
-    """Parse all scalars as texts: unlike the safe loader, the base loader makes no dates and expands no merges."""
     try:
-        content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        raise UnusableError(f"not YAML ({shown(str(error))})") from error
+        content = parse_yaml(text)
+    except ValueError as error:
+        raise UnusableError(str(error)) from error
     if not isinstance(content, dict):
         raise UnusableError(f"YAML of {shown(content)}, expected name: and other keys")
     return content
@@ -165,7 +160,7 @@ def parse_video_column(text: str) -> list[str | None]:
     rows = csv_rows(STEPS_FILE, text, log)
     columns = _parse_header(rows, ProblemLog())
     videos = [_parse_video(dict(zip(columns, row, strict=False))) for _, row in rows]
-    return [*videos, *(None for _ in log.problems)]  # records that are not CSV are known by their problems only
+    return [*videos, *(None for _ in range(log.total))]  # records that are not CSV are known by their problems only
 
 
 def _parse_video(cells: dict[str, str]) -> str | None:
@@ -293,7 +288,7 @@ def _check_reads_back(text: str, annotations: Annotations) -> None:
     for video in annotations.videos:
         again = videos.videos.get(video.id)
         if again is None or _without_empty_cells(again) != _without_empty_cells(replace(video, aliases=())):
-            first = f" ({videos.log.problems[0]})" if videos.log.problems else ""
+            first = f" ({videos.log.problems[0]})" if videos.log.total else ""
             raise DatasetError(
                 f"video {shown(video.id)} would not read back the same from {STEPS_FILE}{first}. Expected one video "
                 "of each id, steps ordered by start and end, both times or none, names without blanks around them."

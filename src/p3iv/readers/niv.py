@@ -7,8 +7,8 @@ from pathlib import Path
 
 from p3iv.readers.files import UnusableError, open_release
 from p3iv.readers.rows import StepFile, VideoCollector, collect_step_files, make_vocabulary, parse_name
-from p3iv.types import Action, Annotations, ProblemLog
-from p3iv.validation import shown
+from p3iv.types import Action, Annotations
+from p3iv.validation import ProblemLog, shown
 
 EXPECTED = "the folder of the TASK_N.csv files, or the folder that contains it as csvs/"
 

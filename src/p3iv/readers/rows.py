@@ -10,13 +10,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from p3iv.errors import SourceError
 from p3iv.readers.files import Files, UnusableError
-from p3iv.types import Action, Annotations, ProblemLog, Split, Step, Video, Vocabulary
-from p3iv.validation import shown
+from p3iv.types import Action, Annotations, Split, Step, Video, Vocabulary, counted
+from p3iv.validation import ProblemLog, check_plain, cut, shown
 
 Row = TypeVar("Row")
 
@@ -26,24 +27,27 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOR
 
 WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
-UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
-
 MAX_LINES = 100  # of one CSV record, so that a quote that never closes costs at most these
+
+MAX_VIDEO_BYTES = 2**20  # of the steps of one video, about 50,000
 
 LEFT_OUT = "video left out"
 
 
 def place(name: str) -> str:
-    """The name of a file or a video for `Problem.where`: always printable."""
-    return name if name.isprintable() else repr(name)[1:-1]
+    """The name of a file or a video for `Problem.where`: short and printable."""
+    return cut(name if name.isprintable() else repr(name)[1:-1])
 
 
 def parse_name(value: object, what: str) -> str:
     """Parse the name of a video, a task or a step, without blanks around it."""
     name = value.strip() if isinstance(value, str) else ""
-    if not name or UNFIT.search(name):
+    if not name:
         raise UnusableError(f"{what} is {shown(value)}, expected a text without control characters")
-    return name
+    try:
+        return check_plain(name)
+    except ValueError as error:
+        raise UnusableError(f"{what} is {error}") from error
 
 
 def parse_whole_number(value: object, what: str) -> int:
@@ -118,19 +122,21 @@ def _start(step: Step) -> float:
 
 def csv_rows(name: str, text: str, log: ProblemLog) -> Iterator[tuple[str, list[str]]]:
     """The rows of a CSV file with their line numbers, without blank lines; a broken record costs one line."""
-    lines = list(io.StringIO(text, newline=""))
-    at = 0
-    while at < len(lines):
-        where = f"{place(name)}:{at + 1}"
-        end = at + (MAX_LINES if '"' in lines[at] else 1)  # only a record with a quote may continue on the next line
-        reader = csv.reader(lines[at:end], strict=True)
+    file, lines, number = place(name), io.StringIO(text, newline=""), 1
+    while line := lines.readline():
+        where, after = f"{file}:{number}", lines.tell()
+        rest = islice(lines, MAX_LINES - 1 if '"' in line else 0)  # only after a quote may a record have a second line
+        reader = csv.reader([line, *rest], strict=True)
         try:
-            row = next(reader)
+            row, num_lines = next(reader), reader.line_num
         except csv.Error as error:
             log.add(where, f"not a CSV record ({error}), expected closed quotes and short fields", "row left out")
-            at += 1
-            continue
-        at += reader.line_num
+            row, num_lines = [], 1
+        if '"' in line:
+            lines.seek(after)
+            for _ in range(num_lines - 1):
+                lines.readline()
+        number += num_lines
         if any(cell.strip() for cell in row):
             yield where, row
 
@@ -196,12 +202,12 @@ class VideoCollector:
             SourceError: no video is left.
         """
         if not self.videos:
-            problems = self.log.problems
-            first = f" The first of {len(problems)} problems: {problems[0]}." if problems else ""
+            total = self.log.total
+            first = f" The first of {counted(total, 'problem')}: {self.log.problems[0]}." if total else ""
             raise SourceError(
                 f"{source}: no usable video, expected at least one.{first} Repair the files, then try again."
             )
-        return Annotations(name, tuple(self.videos.values()), vocabulary, tuple(self.log.problems), split)
+        return Annotations(name, tuple(self.videos.values()), vocabulary, self.log.problems, split)
 
 
 @dataclass(frozen=True)
@@ -242,7 +248,7 @@ def collect_step_files(
 
 
 def _read_not_empty(files: Files, name: str) -> str:
-    text = files.read(name)
+    text = files.read(name, MAX_VIDEO_BYTES)
     if not text.strip():
         raise UnusableError("the file is empty, expected rows of step,start,end")
     return text

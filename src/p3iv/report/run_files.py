@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from p3iv.config import Config, config_from
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation
 from p3iv.planners.checkpoint import BEST, read_header
 from p3iv.training.run_folder import ENVIRONMENT_FILE, RunEnvironment, read_environment, read_metrics
+from p3iv.validation import read_mapping
 
 _TRAIN_AGAIN = "Train the run again, or copy the file from a backup."
 
@@ -59,11 +58,11 @@ def read_run(run: Path) -> RunRecord:
 
 
 def _read_config(path: Path) -> Config:
+    content = read_mapping(path, error=ReportError, advice=_TRAIN_AGAIN)
     try:
-        config: Config = config_from(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, OSError, ValueError, RecursionError, ConfigError) as error:
-        raise ReportError(f"{path} cannot be read: {' '.join(str(error).split())} {_TRAIN_AGAIN}") from error
-    return config
+        return config_from(content)
+    except ConfigError as error:
+        raise ReportError(f"{path}: {error} {_TRAIN_AGAIN}") from error
 
 
 def _read_columns(path: Path) -> dict[str, tuple[float, ...]]:
