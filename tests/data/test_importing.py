@@ -22,9 +22,9 @@ def test_a_folder_brings_all_its_parts(source: Path) -> None:
     report = import_dataset(request(source))
     dataset = open_dataset(source.parent / "dataset")
     assert report.problems == ()
-    assert dataset.vocabulary.names == ("boil", "pour", "stir", "rest")
+    assert dataset.vocabulary.names == ("stir", "boil", "pour", "rest")
     assert dataset.language is not None
-    assert dataset.language.argmax(axis=1).tolist() == [1, 2, 0, 3]
+    assert dataset.language.argmax(axis=1).tolist() == [0, 1, 2, 3]
     assert dataset.features is not None
     assert dataset.features.rows("b").tolist() == [[1.0] * 5] * 10
     assert dataset.split is not None

@@ -182,9 +182,9 @@ def test_notes_on_the_data_are_given_once(done: ReproduceRequest, tmp_path: Path
     settings = {**done.settings, "data.split": str(tmp_path / "split.json")}
     request = replace(done, names=("viterbi",), out=tmp_path / "out", seeds=(0, 1), settings=settings)
     reproduce(executed(request, on_note=notes.append))
-    assert [note for note in notes if "zebra" in note] == notes
-    assert len(notes) == 1
-    assert notes[0].startswith("T=3: ")
+    assert len([note for note in notes if "zebra" in note]) == 1
+    assert len(set(notes)) == len(notes)
+    assert all(note.startswith("T=3: ") for note in notes)
 
 
 @pytest.mark.slow

@@ -114,30 +114,31 @@ def test_any_bytes_give_a_table_or_a_source_error(tmp_path: Path, changes: list[
     steps=st.permutations(["a", "b", "c"]).flatmap(lambda steps: st.integers(1, 3).map(lambda size: steps[:size])),
     rows=st.permutations(["a", "b", "c", "d", "e"]),
 )
-def test_actions_come_first_in_their_order_then_the_further_rows_in_theirs(steps: list[str], rows: list[str]) -> None:
+def test_the_table_alone_decides_how_actions_are_numbered(steps: list[str], rows: list[str]) -> None:
     matched = match_language(vocabulary(*steps), table(*rows), {})
-    assert matched.vocabulary.names == (*steps, *(row for row in rows if row not in steps))
-    assert [rows[int(row)] for row in matched.embedding[:, 0]] == list(matched.vocabulary.names)
+    assert matched.vocabulary.names == tuple(rows)
+    assert matched.embedding[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_ids_go_before_names_and_names_before_texts() -> None:
     actions = vocabulary(Action("a", "b", "3"), Action("b", "a", "9"), Action("task: c", "c"))
     matched = match_language(actions, table("a", "b", "x", "c", ids=("1", "2", "3", "4")), {})
-    assert matched.embedding[:, 0].tolist() == [2, 1, 3, 0]
-    assert matched.vocabulary.actions[:3] == actions.actions
-    assert matched.vocabulary.actions[3] == Action("a [1]", "a", "1")  # its own name is taken
+    first, second, third = actions.actions
+    own_name_is_taken = Action("a [1]", "a", "1")
+    assert matched.vocabulary.actions == (own_name_is_taken, second, first, third)
+    assert matched.embedding[:, 0].tolist() == [0, 1, 2, 3]
 
 
 def test_actions_that_share_a_text_share_a_row() -> None:
     actions = vocabulary(Action("tea: pour water", "pour water"), Action("rice: pour water", "pour water"))
     matched = match_language(actions, table("stir", "pour water"), {})
-    assert matched.embedding[:, 0].tolist() == [1, 1, 0]
-    assert matched.vocabulary.names == ("tea: pour water", "rice: pour water", "stir")
+    assert matched.embedding[:, 0].tolist() == [0, 1, 1]
+    assert matched.vocabulary.names == ("stir", "tea: pour water", "rice: pour water")
 
 
 def test_further_rows_of_one_name_stay_apart() -> None:
     matched = match_language(vocabulary(Action("cut", "cut", "2")), table("cut", "cut", "cut", ids=("1", "2", "3")), {})
-    assert matched.vocabulary.names == ("cut", "cut [1]", "cut [3]")
+    assert matched.vocabulary.names == ("cut [1]", "cut", "cut [3]")
     assert [action.text for action in matched.vocabulary.actions] == ["cut"] * 3
 
 

@@ -46,7 +46,7 @@ def test_only_steps_csv_is_needed(tmp_path: Path) -> None:
 def test_rows_of_a_video_may_be_scattered_and_columns_in_any_order(tmp_path: Path) -> None:
     annotations = read_steps(tmp_path, "step,video,task,end_s,start_s", "b,v,t,3,2", "c,w,t,1,0", "a,v,t,1,0")
     assert [[step.action for step in video.steps] for video in annotations.videos] == [["a", "b"], ["c"]]
-    assert annotations.vocabulary.names == ("b", "c", "a")
+    assert annotations.vocabulary.names == ("a", "b", "c")
 
 
 def test_a_text_may_have_line_breaks(tmp_path: Path) -> None:

@@ -203,11 +203,11 @@ class Dataset:
     def has_truth(self) -> bool:
         return os.path.lexists(self.folder / TRUTH_FILE)
 
-    def read_truth(self) -> Iterator[TrueWindow]:
-        """The lines of `truth.jsonl`; none if there is no such file."""
+    def read_truth(self, vocabulary: Vocabulary | None = None) -> Iterator[TrueWindow]:
+        """The lines of `truth.jsonl`, with the ids of a vocabulary; none if there is no such file."""
         if not self.has_truth:
             return
-        path, reader = self.folder / TRUTH_FILE, TruthReader(self.videos, self.vocabulary)
+        path, reader = self.folder / TRUTH_FILE, TruthReader(self.videos, vocabulary or self.vocabulary)
         try:
             with path.open("rb") as lines:
                 for number, line in enumerate(lines, start=1):

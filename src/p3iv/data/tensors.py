@@ -14,10 +14,10 @@ from torch import Tensor
 
 from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset
-from p3iv.data.windows import ActionSequences, curate_windows, note_untimed
+from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND, rows_around
-from p3iv.types import SIDES, Side, Window, counted, listed
+from p3iv.types import SIDES, Side, Vocabulary, Window, counted, listed
 from p3iv.validation import shown
 
 MAX_NEARBY_BYTES = 256 << 20  # datasets above it have enough windows without nearby moments
@@ -45,7 +45,8 @@ class PlanningData:
 
     label: str
     encoder: str | None  # of the features
-    names: tuple[str, ...]  # the vocabulary
+    vocabulary: Vocabulary  # the actions that planners know, then those of test videos only
+    num_known: int
     language: Tensor | None  # (A, F_l)
     train: WindowTensors
     val: WindowTensors
@@ -55,6 +56,11 @@ class PlanningData:
     train_sequence_videos: tuple[str, ...]  # the video of every training sequence
     notes: tuple[str, ...]
     fingerprint: str  # equal fingerprints mean identical features, language and windows
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The actions that planners know: their ids are 0 to A - 1."""
+        return self.vocabulary.names[: self.num_known]
 
     def side(self, name: Side) -> WindowTensors:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
@@ -79,10 +85,11 @@ def load_planning_data(
             f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
             f"import it with --features FOLDER, or simulate them with `p3iv data simulate {dataset.folder}`."
         )
-    sets = curate_windows(dataset.videos, dataset.vocabulary, config, release_split=dataset.split)
+    vocabulary, num_known, sets = _number_actions(dataset, config)
     reader = _Reader(dataset, config.observation)
     windows = {side: reader.keep_seen(sets.side(side)) for side in SIDES}
     notes = [*sets.notes, *note_untimed(dataset.videos, config), *_note_lost("features", sets.side, windows)]
+    notes += _note_unknown(vocabulary, windows["test"], sets.train_sequences)
     fingerprint = _fingerprint(dataset, windows)
     if with_steps:
         _require_times(dataset)
@@ -97,7 +104,8 @@ def load_planning_data(
     return PlanningData(
         label=dataset.card.label,
         encoder=dataset.card.encoder,
-        names=dataset.vocabulary.names,
+        vocabulary=vocabulary,
+        num_known=num_known,
         language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
         train_sequences=sets.train_sequences,
         val_sequences=sets.val_sequences,
@@ -106,6 +114,35 @@ def load_planning_data(
         fingerprint=fingerprint,
         **sides,
     )
+
+
+def _number_actions(dataset: Dataset, config: DataConfig) -> tuple[Vocabulary, int, WindowSets]:
+    """The actions, how many of them planners know, and the windows with these ids.
+
+    The rows of language.npz are known beforehand. Without it, planners know the actions of training and validation
+    videos, so that test videos change neither the ids nor the size of a planner.
+    """
+    vocabulary = dataset.vocabulary
+    sets = curate_windows(dataset.videos, vocabulary, config, release_split=dataset.split)
+    if dataset.language is not None:
+        return vocabulary, len(vocabulary), sets
+    known = {action for sequence in (*sets.train_sequences, *sets.val_sequences) for action in sequence}
+    order = sorted(range(len(vocabulary)), key=lambda action: (action not in known, vocabulary.names[action]))
+    vocabulary = Vocabulary(tuple(vocabulary.actions[action] for action in order))
+    sets = curate_windows(dataset.videos, vocabulary, config, release_split=dataset.split)
+    return vocabulary, len(known), sets
+
+
+def _note_unknown(vocabulary: Vocabulary, test: Sequence[Window], train: ActionSequences) -> Iterator[str]:
+    """Name the actions of test windows that cannot be learned."""
+    learned = {action for sequence in train for action in sequence}
+    unknown = [set(window.action_ids) - learned for window in test]
+    names = sorted({vocabulary.names[action] for actions in unknown for action in actions})
+    if names:
+        yield (
+            f"{sum(map(bool, unknown))} of {counted(len(test), 'test window')} have {counted(len(names), 'step')} that "
+            f"no training video has, so planners cannot learn them: {listed(names)}"
+        )
 
 
 def _note_lost(

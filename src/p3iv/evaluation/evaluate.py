@@ -109,12 +109,20 @@ class Tally:
             if not prefix:
                 self._keep(f"marginals {mode}", marginal_values(counts, here, self.num_actions))
         window, row = here.pairs
-        exact = exact_divergences(chain.log_probability(here.plans[row], window), here, self.num_actions)
+        exact = exact_divergences(_log_probability(chain, here.plans[row], window), here, self.num_actions)
         self._keep(f"{prefix}exact", {"exact_kl": exact.kl, "exact_nll": exact.nll})
 
     def _keep(self, group: str, values: Values) -> None:
         for name, value in values.items():
             self._values[group][name].append(value)
+
+
+def _log_probability(chain: Chain, plans: Tensor, window: Tensor) -> Tensor:
+    """The log probabilities of plans; -inf for a plan with an action that the planner does not know."""
+    known = (plans < len(chain.log_transitions)).all(dim=1)
+    found = torch.full((len(plans),), -torch.inf, dtype=torch.float64)
+    found[known] = chain.log_probability(plans[known], window[known]).double()
+    return found
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,7 @@ def _evaluate(
 ) -> Evaluation:
     """Sample, score and write; evaluation.json comes last, because it decides which predictions count."""
     windows = data.side(request.side)
-    tally = Tally(windows.action_ids, len(data.names), _truth_of(dataset, windows, trained))
+    tally = Tally(windows.action_ids, len(data.vocabulary), _truth_of(dataset, data, windows, trained))
     sampler, task_of = trained.sampler(request.settings), {video.id: video.task for video in dataset.videos}
     with prediction_writer(files.new_predictions) as write:
         # The more samples, the fewer windows at a time: memory does not grow with K.
@@ -186,14 +194,16 @@ def _evaluate(
         for first in range(0, len(windows), size):
             here = slice(first, first + size)
             decoded = tally.add(sampler.draw(windows.start[here], windows.goal[here]), trained.transitions)
-            for line in _prediction_lines(windows, here, decoded, names=data.names, task_of=task_of, mode=request.mode):
+            for line in _prediction_lines(
+                windows, here, decoded, names=data.vocabulary.names, task_of=task_of, mode=request.mode
+            ):
                 write(line)
             request.on_progress(min(first + size, len(windows)), len(windows))
     digest = hash_file(files.new_predictions)
     found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes, predictions_sha256=digest)
     with exclusive(files.actions, doing=f"is writing {files.actions}", wait=True):  # evaluations of all sides share it
         remove_leftovers(files.actions)
-        write_actions(files.actions, data.names)
+        write_actions(files.actions, data.vocabulary.names)
     write_evaluation(files.evaluation, found)
     return found
 
@@ -229,12 +239,14 @@ def _request_notes(request: EvaluationRequest) -> Iterator[str]:
         yield "the epoch and the smoothing of the transitions were chosen on these windows"
 
 
-def _truth_of(dataset: Dataset, windows: WindowTensors, trained: TrainedPlanner) -> ReferencePlans | None:
+def _truth_of(
+    dataset: Dataset, data: PlanningData, windows: WindowTensors, trained: TrainedPlanner
+) -> ReferencePlans | None:
     """The known distributions of plans, where there is one for every window; only inclusive windows have them."""
     if not dataset.has_truth or trained.header.config.data.window != "inclusive":
         return None
     horizon = windows.action_ids.shape[1]
-    known = {(t.video, t.first_step): t.plans for t in dataset.read_truth() if t.horizon == horizon}
+    known = {(t.video, t.first_step): t.plans for t in dataset.read_truth(data.vocabulary) if t.horizon == horizon}
     if any((w.video, w.first_step) not in known for w in windows.windows):
         return None
     return known_references([known[w.video, w.first_step] for w in windows.windows])
@@ -301,7 +313,7 @@ def _summarise(
         horizon=ids.shape[1],
         num_windows=len(windows),
         num_videos=len(set(videos)),
-        num_actions=len(data.names),
+        num_actions=len(data.vocabulary),
         decoder=tally.decoder,
         samples=Sampling(
             number=settings.num_samples,

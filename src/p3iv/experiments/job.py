@@ -84,7 +84,7 @@ def run_job(job: Job) -> Outcome:
 def score_windows(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
     """Score every test window: `METRIC.DECODER` of plans, and `METRIC.samples` of the K samples or of the chain."""
     windows, transitions = data.test, trained.transitions
-    tally, extra, own = Tally(windows.action_ids, len(data.names)), defaultdict(list), "viterbi"
+    tally, extra, own = Tally(windows.action_ids, len(data.vocabulary)), defaultdict(list), "viterbi"
     for draws in _draw(trained, data, _settings(sampling, seed=0)):
         seen = tally.add(draws, transitions)
         own = recommended_decoder(draws)
@@ -118,7 +118,7 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
             here = replace(references, group=references.group[done : done + len(draws.argmax)])
             done += len(draws.argmax)
             for number, place, pick in ((n, place, pick) for n in sets for place, pick in enumerate(sets[n])):
-                found = distribution_values(count_plans(draws.argmax[:, pick]), here, len(data.names))
+                found = distribution_values(count_plans(draws.argmax[:, pick]), here, len(data.vocabulary))
                 parts[f"kl.{number}", seed, place].append(found.kl)
                 parts[f"nll.{number}", seed, place].append(found.nll)
     values = {place: torch.cat(some).numpy() for place, some in parts.items()}

@@ -35,9 +35,9 @@ class MatchedLanguage:
 def match_language(vocabulary: Vocabulary, table: LanguageTable, rename: Mapping[str, str]) -> MatchedLanguage:
     """Find the row of every action, and add the remaining rows to the vocabulary.
 
-    The result has the actions of the annotations in their order, then the remaining rows in the table's order. An
-    action is matched by id if both have one, then by name, then by text; actions with the same text may share a row.
-    `rename` maps names of the table to names (or texts) of the annotations.
+    The result has the order of the table, so that no video decides how actions are numbered; actions that share a row
+    keep the order of the annotations. An action is matched by id if both have one, then by name, then by text; actions
+    with the same text may share a row. `rename` maps names of the table to names (or texts) of the annotations.
 
     Raises:
         SourceError: listing every action without a row, or every unknown name in `rename`.
@@ -51,8 +51,9 @@ def match_language(vocabulary: Vocabulary, table: LanguageTable, rename: Mapping
     if missing:
         raise SourceError(_what_is_missing(missing, table, [table.names[row] for row in further]))
     actions = (*vocabulary.actions, *_further_actions(table, further, set(vocabulary.names)))
-    order = [row for row in matched if row is not None] + further
-    return MatchedLanguage(Vocabulary(actions), table.embedding[order])
+    rows_of = [row for row in matched if row is not None] + further
+    order = sorted(range(len(actions)), key=rows_of.__getitem__)
+    return MatchedLanguage(Vocabulary(tuple(actions[i] for i in order)), table.embedding[[rows_of[i] for i in order]])
 
 
 def read_rename(path: Path) -> dict[str, str]:

@@ -140,7 +140,7 @@ class _Row:
 
 
 def parse_steps(text: str, videos: VideoCollector) -> Vocabulary:
-    """Collect the videos of a steps.csv and return its actions in the order of their first appearance."""
+    """Collect the videos of a steps.csv and return its actions in the order of their names."""
     rows = csv_rows(STEPS_FILE, text, videos.log)
     columns = _parse_header(rows, videos.log)
     by_video: dict[str, list[_Row]] = {}
@@ -235,7 +235,7 @@ def _make_vocabulary(rows: list[_Row], log: ProblemLog) -> Vocabulary:
     for row in rows:
         if row.text:
             texts.add(row.where, row.step.action, row.text)
-    names = dict.fromkeys(row.step.action for row in rows)
+    names = sorted({row.step.action for row in rows})
     return Vocabulary(tuple(Action(name, texts.text_of.get(name, name)) for name in names))
 
 
