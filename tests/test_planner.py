@@ -14,7 +14,7 @@ import pytest
 
 from commands import RunP3iv
 from p3iv.data.folder import open_dataset
-from p3iv.data.tensors import load_planning_data
+from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.planner import MomentReader, Planner
@@ -34,35 +34,67 @@ def test_api_command_and_evaluation_draw_the_same_plans(
     planner = Planner.from_pretrained(run)
     data = load_planning_data(open_dataset(tabletop), planner.trained.header.config.data)
     window = data.test.windows[3]
-    alone = planner.plan(data.test.start[3], data.test.goal[3], num_samples=200, seed=4)
-    together = planner.plan_many(data.test.start[:6], data.test.goal[:6], num_samples=200, seed=4)
+    alone = planner.plan(data.test.start[3], data.test.goal[3], num_samples=200, seed=4, mode="argmax")
+    together = planner.plan_many(data.test.start[:6], data.test.goal[:6], num_samples=200, seed=4, mode="argmax")
     assert together[3] == alone
     ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]
-    done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], "--samples", "200", "--seed", "4", "--json")
+    options = ("--samples", "200", "--seed", "4", "--mode", "argmax", "--json")
+    done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], *options)
     assert done.returncode == 0, done.stderr
     assert PlanDistribution.from_json(done.stdout) == alone
-    assert planner.plan(*ends, num_samples=200, seed=4) == alone
+    assert planner.plan(*ends, num_samples=200, seed=4, mode="argmax") == alone
     for side in ("start", "goal"):
         np.save(tmp_path / f"{side}.npy", getattr(data.test, side)[3].numpy())
     files = ("--start", tmp_path / "start.npy", "--goal", tmp_path / "goal.npy")
-    done = p3iv("plan", run, *files, "--samples", "200", "--seed", "4", "--json")
+    done = p3iv("plan", run, *files, *options)
     assert PlanDistribution.from_json(done.stdout) == alone
     evaluate(EvaluationRequest(run, settings=SampleSettings(200, seed=4)))
     line = json.loads((run / "predictions.jsonl").read_text().splitlines()[3])
-    assert line["samples"] == [[list(alone.words(p)), n] for p, n in zip(alone.plans, alone.counts, strict=True)]
-    assert line["plan"] == list(alone.words(alone.plan))
+    assert line["samples"] == [[list(steps), count] for steps, count in alone.samples]
+    assert line["plan"] == list(alone.plan)
     assert line["plan_probability"] == pytest.approx(alone.plan_probability)
 
 
-def test_the_command_prints_steps_in_words(run: Path, tabletop: Path, p3iv: RunP3iv) -> None:
-    data = load_planning_data(open_dataset(tabletop), Planner.from_pretrained(run).trained.header.config.data)
+def test_the_command_prints_one_probability_per_plan_and_samples_only_if_asked(
+    run: Path, tabletop: Path, p3iv: RunP3iv
+) -> None:
+    planner = Planner.from_pretrained(run)
+    data = load_planning_data(open_dataset(tabletop), planner.trained.header.config.data)
     window = data.test.windows[0]
     ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]
-    done = p3iv("plan", run, "--start", ends[0], "--goal", ends[1], "--samples", "50", "--mode", "chain", "--top", "1")
+    command = ("plan", run, "--start", ends[0], "--goal", ends[1], "--top", "2")
+    done = p3iv(*command)
     assert done.returncode == 0, done.stderr
-    assert re.match(r"plan \(probability \d+ %; \d+\.\d % of 50 samples\):\n", done.stdout)
-    assert "  3. " in done.stdout
-    assert "in 50 samples" in done.stdout
+    plans = planner.plan(*ends)
+    assert plans.samples == ()
+    best, other, rest = (
+        f"{100 * share:.1f} %" for share in (*plans.probabilities[:2], 1 - sum(plans.probabilities[:2]))
+    )
+    first, second, third = plans.plan
+    assert done.stdout == (
+        f"plan (probability {best}):\n  1. {first}\n  2. {second}\n  3. {third}\n\nmost probable plans:\n"
+        f"{best:>9}  {' -> '.join(plans.plan)}\n{other:>9}  {' -> '.join(plans.plans[1])}\n{rest:>9}  all other plans\n"
+    )
+    sampled = p3iv(*command, "--samples", "50")
+    assert sampled.stdout.startswith("plan (probability ")
+    assert re.search(r"\n\d+ distinct plans in 50 samples, the most frequent:\n", sampled.stdout)
+    refused = p3iv(*command, "--mode", "argmax")
+    assert refused.returncode == 1
+    assert "pass --samples N, too" in refused.stderr
+
+
+def test_plans_are_ranked_by_their_probability_which_samples_approach(run: Path, data: PlanningData) -> None:
+    planner, pair = Planner.from_pretrained(run), (data.test.start[3], data.test.goal[3])
+    plans = planner.plan(*pair, num_samples=1500)
+    assert plans.source == "chain"
+    assert list(plans.probabilities) == sorted(plans.probabilities, reverse=True)
+    counts = dict(plans.samples)
+    for steps, probability in plans.top(5):
+        assert planner.probability(*pair, steps) == pytest.approx(probability)
+        assert counts.get(steps, 0) / 1500 == pytest.approx(probability, abs=0.06)
+    assert planner.plan(*pair, number=3).plans == plans.plans[:3]
+    with pytest.raises(PlanError, match="number=0"):
+        planner.plan(*pair, number=0)
 
 
 @pytest.mark.parametrize(

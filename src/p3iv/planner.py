@@ -2,8 +2,8 @@
 
 planner = Planner.from_pretrained("runs/first")
 distribution = planner.plan("kitchen.mp4@12.5", "kitchen.mp4@71")
-for steps, share in distribution.top(3):
-    print(f"{share:.0%}", " -> ".join(steps))
+for steps, probability in distribution.top(3):
+    print(f"{probability:.0%}", " -> ".join(steps))
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, MOMENT_FORMS
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MOMENT_FORMS
 from p3iv.errors import ConfigError, PlanError
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
-from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import decode, plan_chain, plan_probability, recommended_decoder
-from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of
-from p3iv.plans.draws import SampleSettings
+from p3iv.plans.decoding import has_chain, plan_chain, plan_probability, rank_plans
+from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps, count_plans
+from p3iv.plans.draws import Draws, SampleSettings
 from p3iv.types import counted, listed
 from p3iv.validation import shown
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from p3iv.data.folder import Dataset
     from p3iv.encoders.base import VideoEncoder
 
+NUM_PLANS = 100  # that `plan` returns: nearly all of the probability, unless the plans are long
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 _MOMENT = re.compile(r"(?P<video>.+)@(?P<second>\d+(\.\d+)?)", re.DOTALL)
@@ -85,64 +85,68 @@ class Planner:
         return self.trained.header.names
 
     def plan(
-        self, start: Any, goal: Any, *, num_samples: int = DEFAULT_NUM_SAMPLES, seed: int = 0, mode: str = DEFAULT_MODE
+        self,
+        start: Any,
+        goal: Any,
+        *,
+        number: int = NUM_PLANS,
+        num_samples: int | None = None,
+        seed: int = 0,
+        mode: str | None = None,
     ) -> PlanDistribution:
-        """The plans between two moments."""
-        settings = SampleSettings(num_samples, seed)
-        draws = self._sampler(settings).draw(self._observe("start", start)[None], self._observe("goal", goal)[None])
-        transitions = self.trained.transitions
-        plan = decode(draws, transitions, recommended_decoder(draws))
-        probability = plan_probability(draws, plan, plan_chain(draws, transitions))
-        return distribution_of(
-            count_plans(draws.plans(mode, transitions.row)),
-            0,
-            names=self.names,
-            plan=plan[0],
-            plan_probability=min(1.0, float(probability)),
-        )
+        """The most probable plans between two moments.
 
-    def plan_many(
-        self, start: Any, goal: Any, *, num_samples: int = DEFAULT_NUM_SAMPLES, seed: int = 0, mode: str = DEFAULT_MODE
-    ) -> list[PlanDistribution]:
-        """The plans of many pairs: two lists of moments, or two arrays (N, F)."""
-        starts, goals = list(start), list(goal)
-        if len(starts) != len(goals):
-            raise PlanError(f"{len(starts)} starts and {len(goals)} goals, but every plan needs one of each.")
-        return [
-            self.plan(one, other, num_samples=num_samples, seed=seed, mode=mode)
-            for one, other in zip(starts, goals, strict=True)
-        ]
+        Their probabilities are exact under the chain that chooses the plan. That of P3IV+ needs no samples; that of
+        P3IV averages the predictions for `num_samples` latents. A planner that chooses its plan without a chain, as
+        most baselines do, has only samples, and the probabilities are shares of them: see `PlanDistribution.source`.
 
-    def best_plans(self, start: Any, goal: Any, number: int = 5) -> list[tuple[tuple[str, ...], float]]:
-        """The most probable plans, in words, each with its probability; best first.
-
-        Exact if the planner is a chain. Otherwise the chain is that of the averaged marginals of its samples, in the
-        default number.
+        Args:
+            start: a moment.
+            goal: another moment.
+            number: at most so many plans.
+            num_samples: also return so many sampled plans.
+            seed: of latents and samples.
+            mode: how to sample, one of `p3iv.catalogue.SAMPLING_MODES`; by default from the distribution that the
+                probabilities are of.
         """
         if number < 1:
             raise PlanError(f"number={number}, but it must be at least 1.")
-        plans, logs = self._chain(start, goal).best_plans(number)
-        found = zip(plans[0].tolist(), logs[0].exp().tolist(), strict=True)
-        return [(tuple(self.names[action] for action in plan), share) for plan, share in found if share > 0]
+        draws = self._draw(start, goal, SampleSettings(num_samples or DEFAULT_NUM_SAMPLES, seed))
+        plans, probabilities = rank_plans(draws, self.trained.transitions, number)
+        samples: tuple[tuple[Steps, int], ...] = ()
+        if num_samples is not None:
+            own_mode = "chain" if has_chain(draws) else "categorical"
+            found = count_plans(draws.plans(mode or own_mode, self.trained.transitions.row)).rows(0)
+            samples = tuple(zip(self._words(found[0]), found[1].tolist(), strict=True))
+        source = SOURCES[0] if has_chain(draws) else SOURCES[1]
+        return PlanDistribution(self._words(plans), tuple(probabilities.tolist()), source, samples)
+
+    def plan_many(self, start: Any, goal: Any, **options: Any) -> list[PlanDistribution]:
+        """The plans of many pairs: two lists of moments, or two arrays (N, F), and the options of `plan`."""
+        starts, goals = list(start), list(goal)
+        if len(starts) != len(goals):
+            raise PlanError(f"{len(starts)} starts and {len(goals)} goals, but every plan needs one of each.")
+        return [self.plan(one, other, **options) for one, other in zip(starts, goals, strict=True)]
 
     def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
-        """The probability of a plan in words, sampled or not, under the chain that `best_plans` uses.
-
-        For a planner that chooses its plan without a chain, `PlanDistribution.plan_probability` is a share of the
-        samples instead, so the two can differ.
-        """
+        """The probability of any plan in words, as `plan` gives it for the most probable ones."""
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:
             near = get_close_matches(str(unknown[0]), self.names, n=3)
             hint = f" Similar: {listed([repr(name) for name in near])}." if near else ""
             raise PlanError(f"{shown(unknown[0])} is not one of the {len(self.names)} actions of this planner.{hint}")
+        draws = self._draw(start, goal, SampleSettings())
         action_ids = torch.tensor([[self.names.index(step) for step in plan]])
-        return float(self._chain(start, goal).log_probability(action_ids, torch.zeros(1, dtype=torch.int64)).exp())
+        chain = plan_chain(draws, self.trained.transitions)
+        return min(1.0, float(plan_probability(draws, action_ids, chain)))
 
-    def _chain(self, start: Any, goal: Any) -> Chain:
-        pair = self._observe("start", start)[None], self._observe("goal", goal)[None]
-        return plan_chain(self._sampler(SampleSettings()).draw(*pair), self.trained.transitions)
+    def _draw(self, start: Any, goal: Any, settings: SampleSettings) -> Draws:
+        return self._sampler(settings).draw(self._observe("start", start)[None], self._observe("goal", goal)[None])
+
+    def _words(self, plans: Tensor) -> tuple[Steps, ...]:
+        """Plans (n, T) in words."""
+        return tuple(tuple(self.names[action] for action in plan) for plan in plans.tolist())
 
     def _observe(self, which: str, moment: Any) -> Tensor:
         """A moment as an observation (F,), checked."""

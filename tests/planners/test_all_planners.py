@@ -50,7 +50,10 @@ def test_every_planner_trains_evaluates_and_plans(
     start, goal = data.test.start[:4], data.test.goal[:4]
     together = planner.plan_many(start, goal, num_samples=30)
     assert planner.plan(start[2], goal[2], num_samples=30) == together[2]
-    assert line["plan"] == list(together[0].words(together[0].plan))
+    assert line["plan"] == list(together[0].plan)
+    assert together[0].source == ("chain" if name in ("p3iv", "p3iv-plus") else "samples")
+    for steps, probability in planner.plan(start[0], goal[0]).top(3):
+        assert planner.probability(start[0], goal[0], steps) == pytest.approx(probability)
 
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "p3iv"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import math
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.errors import PlanError
-from p3iv.plans.distribution import PlanDistribution, count_plans, distribution_of
+from p3iv.plans.distribution import PlanDistribution, count_plans
 
 
 @given(
@@ -34,61 +33,39 @@ def test_counts_equal_a_literal_count(seed: int, num_actions: int, horizon: int,
     assert counted.totals.tolist() == [30] * windows
 
 
-def held() -> tuple[torch.Tensor, PlanDistribution]:
-    samples = torch.randint(4, (1, 200, 3), generator=torch.Generator().manual_seed(2))
-    names = ("boil water", "öffne <Dose>", "pour", "stir")
-    counts = count_plans(samples)
-    return samples[0], distribution_of(counts, 0, names=names, plan=counts.modes[0], plan_probability=0.25)
-
-
-def test_marginals_of_the_samples_equal_their_counts() -> None:
-    samples, distribution = held()
-    for position in range(3):
-        shares = torch.bincount(samples[:, position], minlength=4).double() / 200
-        torch.testing.assert_close(distribution.marginals[position], shares)
-    assert sum(distribution.shares) == pytest.approx(1)
-    assert distribution.num_samples == 200
-    assert distribution.entropy == pytest.approx(-sum(p * math.log(p) for p in distribution.shares))
+POUR, STIR = ("pour", "öffne <Dose>"), ("stir", "pour")
 
 
 def test_json_there_and_back() -> None:
-    _, distribution = held()
+    distribution = PlanDistribution((POUR, STIR), (0.5, 0.3), "chain", ((STIR, 7), (POUR, 2)))
     again = PlanDistribution.from_json(distribution.to_json())
     assert again == distribution
     assert again.to_json() == distribution.to_json()
-    steps, share = next(iter(distribution.top()))
-    assert steps == distribution.words(distribution.plans[0])
-    assert share == distribution.shares[0]
+    assert (distribution.plan, distribution.plan_probability, distribution.num_samples) == (POUR, 0.5, 9)
+    assert distribution.other_plans == pytest.approx(0.2)
+    assert list(distribution.top(1)) == [(POUR, 0.5)]
+    assert list(distribution.top(9)) == [(POUR, 0.5), (STIR, 0.3)]
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"plans": []},
-        {"plans": [{"steps": ["pour"], "count": 0}]},
-        {"plans": [{"steps": ["fly"], "count": 1}]},
-        {"plans": [{"steps": ["pour"], "count": 2.7}]},
-        {"plans": [{"steps": ["pour"], "count": True}]},
-        {"plans": [{"steps": ["pour"], "count": float("inf")}]},
-        {"vocabulary": ["pour", "pour"]},
-        {"plan": ["pour", "stir"]},
-        {"plan_probability": float("nan")},
-        {"vocabulary": None},
+        {"plans": None},
+        {"plans": [{"steps": ["pour"], "probability": 1.5}]},
+        {"plans": [{"steps": ["pour"], "probability": float("nan")}]},
+        {"plans": [{"steps": ["pour"], "probability": 0.2}] * 2},
+        {"plans": [{"steps": ["pour"], "probability": 0.6}, {"steps": ["stir"], "probability": 0.6}]},
+        {"samples": [{"steps": ["pour", "stir"], "count": 1}]},
+        {"samples": [{"steps": ["pour"], "count": 0}]},
+        {"samples": [{"steps": ["pour"], "count": 2.7}]},
+        {"samples": [{"steps": ["pour"], "count": True}]},
+        {"samples": [{"steps": ["pour"], "count": 1}] * 2},
+        {"source": "a guess"},
     ],
 )
 def test_an_invalid_distribution_is_refused(change: dict[str, object]) -> None:
-    good = {
-        "vocabulary": ["pour", "stir"],
-        "plans": [{"steps": ["pour"], "count": 3}],
-        "plan": ["pour"],
-        "plan_probability": 0.5,
-    }
-    assert PlanDistribution.from_json(json.dumps(good)).num_samples == 3
+    good = {"plans": [{"steps": ["pour"], "probability": 0.5}], "source": "samples", "samples": []}
+    assert PlanDistribution.from_json(json.dumps(good)).plan == ("pour",)
     with pytest.raises(PlanError):
         PlanDistribution.from_json(json.dumps({**good, **change}))
-
-
-def test_one_certain_plan_has_no_entropy() -> None:
-    distribution = PlanDistribution(("a",), ((0, 0),), (9,), (0, 0), 1.0)
-    assert distribution.entropy == 0.0
-    assert str(distribution.entropy) == "0.0"

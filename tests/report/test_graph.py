@@ -46,12 +46,12 @@ def windows(draw: st.DrawFn) -> Plans:
 def test_the_edges_between_two_layers_have_all_samples_that_were_not_pruned(window: Plans) -> None:
     graph = merge_plans(*window)
     for layer in range(graph.horizon + 1):
-        flow = sum(edge.count for edge in graph.edges if edge.source.layer == layer)
-        assert flow == graph.num_samples - graph.num_pruned
+        flow = sum(edge.weight for edge in graph.edges if edge.source.layer == layer)
+        assert flow == graph.total - graph.pruned
     for node in graph.nodes[1:-1]:
-        assert node.count == sum(count for plan, count in window.samples if plan[node.layer - 1] == node.step)
-        into = sum(edge.count for edge in graph.edges if edge.target == node)
-        assert into == sum(edge.count for edge in graph.edges if edge.source == node) <= node.count
+        assert node.weight == sum(count for plan, count in window.samples if plan[node.layer - 1] == node.step)
+        into = sum(edge.weight for edge in graph.edges if edge.target == node)
+        assert into == sum(edge.weight for edge in graph.edges if edge.source == node) <= node.weight
 
 
 @given(windows())
@@ -70,8 +70,8 @@ def test_recommended_plan_and_reference_are_always_complete_and_layers_stay_smal
 def test_plans_through_rare_steps_are_pruned_and_counted() -> None:
     samples: dict[Plan, int] = {("a", "b"): 960, ("a", "c"): 30, ("d", "b"): 6, ("d", "c"): 3, ("a", "e"): 1}
     graph = merge_plans(("a", "b"), tuple(samples.items()), ("a", "c"))
-    assert (graph.num_samples, graph.num_pruned, graph.num_pruned_plans) == (1000, 10, 3)
-    assert [(node.step, node.count) for node in graph.nodes[1:-1]] == [("a", 991), ("b", 966), ("c", 33)]
+    assert (graph.total, graph.pruned, graph.num_pruned_plans) == (1000, 10, 3)
+    assert [(node.step, node.weight) for node in graph.nodes[1:-1]] == [("a", 991), ("b", 966), ("c", 33)]
 
 
 def test_a_step_that_only_pruned_plans_had_is_not_drawn() -> None:
@@ -83,7 +83,7 @@ def test_a_step_that_only_pruned_plans_had_is_not_drawn() -> None:
 
 def test_a_window_without_samples_shows_its_two_plans() -> None:
     graph = merge_plans(("a", "b"), (), ("a", "c"))
-    assert all(edge.count == 0 for edge in graph.edges)
+    assert all(edge.weight == 0 for edge in graph.edges)
     assert 'class="ribbon"' not in draw_graph(graph, HORIZONTAL)
 
 
@@ -91,12 +91,9 @@ def test_a_window_without_samples_shows_its_two_plans() -> None:
 @given(windows())
 def test_the_width_of_an_edge_is_its_share_of_the_samples(style: Style, window: Plans) -> None:
     graph = merge_plans(*window)
-    drawn = re.findall(r'stroke-width="([\d.]+)" class="ribbon"><title>[^<]*: (\d+) samples', draw_graph(graph, style))
-    assert sorted(int(count) for _, count in drawn) == sorted(edge.count for edge in graph.edges if edge.count)
-    for width, count in drawn:
-        assert float(width) == pytest.approx(
-            RIBBON * int(count) / graph.num_samples, abs=0.0051
-        )  # drawn with two digits
+    drawn = re.findall(r'stroke-width="([\d.]+)" class="ribbon"', draw_graph(graph, style))
+    widths = [RIBBON * edge.weight / graph.total for edge in graph.edges if edge.weight]
+    assert sorted(map(float, drawn)) == pytest.approx(sorted(widths), abs=0.0051)  # drawn with two digits
 
 
 @STYLES
@@ -128,7 +125,7 @@ def test_long_names_are_cut_on_the_page_and_complete_in_the_tooltip() -> None:
     name = " ".join(["grate"] * 25)
     picture = draw_graph(merge_plans((name,), [((name,), 3)], (name,)), HORIZONTAL)
     assert "…</text>" in picture
-    assert f"<title>1. {name}: 3 of 3 samples [recommended, reference]</title>" in picture
+    assert f"<title>1. {name}: 100.0 % [recommended, reference]</title>" in picture
 
 
 @given(st.text(), st.floats(12, 300), st.integers(1, 4), st.booleans())
@@ -141,11 +138,12 @@ def test_wrapped_lines_fit_and_an_ellipsis_marks_a_cut(text: str, width: float, 
 
 
 def test_a_plan_distribution_is_drawn_as_valid_xml_with_every_step() -> None:
-    names = ("boil <water>", "pour & stir", "serve")
-    picture = draw_distribution(PlanDistribution(names, ((0, 1), (0, 2)), (900, 100), (0, 1), 0.9))
+    plans = ("boil <water>", "pour & stir"), ("boil <water>", "serve")
+    picture = draw_distribution(PlanDistribution(plans, (0.85, 0.1), "chain"))
     root = ElementTree.fromstring(picture)  # noqa: S314 - our own
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     words = " ".join(root.itertext())
     for word in ("boil", "pour", "serve", "start", "goal"):
         assert word in words
+    assert "1. boil &lt;water&gt;: 95.0 % [recommended]" in picture  # the other plans, 5 %, are not listed
     assert "reference" not in picture.split("</style>")[1]

@@ -17,7 +17,7 @@ from p3iv.catalogue import (
     metrics_of,
 )
 from p3iv.cli.console import out, print_json, print_note, print_table, progress
-from p3iv.cli.options import AsJson, Device, Ensemble, Mode, MovedDataset, RunDir, Samples, Threads, seed_option
+from p3iv.cli.options import AsJson, Device, Ensemble, MovedDataset, RunDir, Samples, Threads, mode_option, seed_option
 from p3iv.types import Side, counted
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def evaluate_command(
     side: Annotated[Side, typer.Option("--side", help="Which part of the split to score.")] = "test",
     samples: Samples = DEFAULT_NUM_SAMPLES,
     seed: Annotated[int, seed_option("Seed of the samples.")] = 0,
-    mode: Mode = DEFAULT_MODE,
+    mode: Annotated[str, mode_option()] = DEFAULT_MODE,
     input_noise: Annotated[
         float, typer.Option("--input-noise", metavar="SIGMA", help="Noise on the observations in place of latents.")
     ] = 0.0,

@@ -45,6 +45,12 @@ def seed_option(help: str) -> Any:
     return number_option("--seed", help, min=0)
 
 
+def mode_option(more: str = "") -> Any:
+    modes = " ".join(f"{mode.name}: {mode.about}." for mode in SAMPLING_MODES.values())
+    chains = "A planner that is a chain, such as p3iv-plus, gives the same plans in all modes."
+    return choice("--mode", SAMPLING_MODES, help=f"How plans are sampled. {modes} {chains}{more}")
+
+
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder.")]
 NewDatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder to write.")]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder written by `p3iv train`.")]
@@ -76,15 +82,6 @@ SplitSeed = Annotated[int, number_option("--split-seed", "Seed of the random spl
 
 Samples = Annotated[
     int, typer.Option("--samples", metavar="N", help="Number of plans to sample for each start and goal.")
-]
-Mode = Annotated[
-    str,
-    choice(
-        "--mode",
-        SAMPLING_MODES,
-        help=f"How plans are sampled. {' '.join(f'{mode.name}: {mode.about}.' for mode in SAMPLING_MODES.values())} "
-        "A planner that is a chain, such as p3iv-plus, gives the same plans in all modes.",
-    ),
 ]
 Ensemble = Annotated[
     list[Path] | None,

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, MOMENT_FORMS
+from p3iv.catalogue import MOMENT_FORMS
 from p3iv.cli.console import out, print_json
 from p3iv.cli.options import (
     AsJson,
     Device,
     Ensemble,
-    Mode,
     MovedDataset,
     RunDir,
-    Samples,
     Threads,
     file_option,
+    mode_option,
     number_option,
     seed_option,
 )
+from p3iv.errors import ConfigError
 from p3iv.files import write_text
 from p3iv.types import counted
 
 if TYPE_CHECKING:
-    from p3iv.plans.distribution import PlanDistribution
+    from p3iv.plans.distribution import PlanDistribution, Steps
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 MOMENT_HELP = f"{MOMENT_FORMS}."
@@ -37,48 +37,62 @@ def plan_command(
     start: Annotated[str, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)],
     goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)],
     data: MovedDataset = None,
-    samples: Samples = DEFAULT_NUM_SAMPLES,
-    seed: Annotated[int, seed_option("The same seed samples the same plans.")] = 0,
-    mode: Mode = DEFAULT_MODE,
-    top: Annotated[int, number_option("--top", "Number of sampled plans to print.")] = 5,
+    top: Annotated[int, number_option("--top", "Number of plans to print.")] = 5,
+    samples: Annotated[int | None, number_option("--samples", "Also sample N plans.")] = None,
+    mode: Annotated[str | None, mode_option(" Default: chain; categorical if it has none.")] = None,
+    seed: Annotated[int, seed_option("Seed of samples, and of P3IV's latents.")] = 0,
     ensemble: Ensemble = None,
     device: Device = "auto",
     threads: Threads = 1,
-    svg: Annotated[Path | None, file_option("--svg", "Draw the sampled plans as one graph.")] = None,
+    svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan the steps between two moments.
 
-    Prints the recommended plan and the most frequent sampled plans, with their share of the samples.
+    Prints the recommended plan and the most probable alternatives. Their probabilities are exact under the chain that
+    chooses the plan; for planners without a chain (most baselines) they are shares of samples.
     """
     import torch  # takes a second to import
 
-    from p3iv.planner import Planner
+    from p3iv.planner import NUM_PLANS, Planner
 
+    if mode is not None and samples is None:
+        raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
     torch.set_num_threads(threads)
     planner = Planner.from_pretrained(run, device=device, ensemble=ensemble or (), data=data)
-    distribution = planner.plan(start, goal, num_samples=samples, seed=seed, mode=mode)
+    plans = planner.plan(start, goal, number=max(top, NUM_PLANS), num_samples=samples, seed=seed, mode=mode)
     if svg is not None:
         from p3iv.report.write import draw_distribution
 
-        write_text(svg, draw_distribution(distribution))
+        write_text(svg, draw_distribution(plans))
     if as_json:
-        print_json(distribution.to_dict())
+        print_json(plans.to_dict())
     else:
-        show_plans(distribution, top)
+        show_plans(plans, top)
 
 
-def show_plans(distribution: PlanDistribution, top: int) -> None:
-    """Print the recommended plan and the most frequent sampled plans."""
-    samples, share = distribution.num_samples, distribution.share_of(distribution.plan)
-    percent = f"{100 * distribution.plan_probability:.0f}" if distribution.plan_probability >= 0.01 else "below 1"
-    out.print(f"plan (probability {percent} %; {100 * share:.1f} % of {counted(samples, 'sample')}):")
-    for number, step in enumerate(distribution.words(distribution.plan), start=1):
+def show_plans(plans: PlanDistribution, top: int) -> None:
+    """Print the recommended plan, the most probable plans and, if there are any, the most frequent samples."""
+    is_exact = plans.source == "chain"
+    share = _percent(plans.plan_probability)
+    out.print(f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):")
+    for number, step in enumerate(plans.plan, start=1):
         out.print(f"  {number}. {step}", markup=False)
-    number = len(distribution.plans)
-    out.print(f"\n{counted(number, 'distinct plan')} in {counted(samples, 'sample')}, the most frequent:")
-    for steps, share in distribution.top(top):
-        out.print(f"  {100 * share:5.1f} %  {' -> '.join(steps)}", markup=False)
-    if number > top:
-        rest = 1 - sum(distribution.shares[:top])
-        out.print(f"  {100 * rest:5.1f} %  {number - top} more")
+    out.print("\nmost probable plans:" if is_exact else "\nthis plan, then the most frequent samples:")
+    _show_list(list(plans.top(top)), rest=plans.other_plans + sum(plans.probabilities[top:]))
+    if plans.samples:
+        shares = [(steps, count / plans.num_samples) for steps, count in plans.samples]
+        distinct = counted(len(shares), "distinct plan")
+        out.print(f"\n{distinct} in {counted(plans.num_samples, 'sample')}, the most frequent:")
+        _show_list(shares[:top], rest=sum(share for _, share in shares[top:]))
+
+
+def _show_list(plans: list[tuple[Steps, float]], *, rest: float) -> None:
+    for steps, share in plans:
+        out.print(f"  {_percent(share):>7}  {' -> '.join(steps)}", markup=False)
+    if rest > 1e-6:
+        out.print(f"  {_percent(rest):>7}  all other plans")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"

@@ -65,12 +65,33 @@ def recommended_decoder(draws: Draws) -> str:
     return DEFAULT_DECODER if draws.plan is None else OWN_DECODER
 
 
-def plan_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
-    """The probability of the recommended plans, (N,): under the chain that decoded them, or their share of the samples.
+def has_chain(draws: Draws) -> bool:
+    """Whether plans are chosen by a chain, the planner's own or that of the default decoder.
 
-    The share is for planners that choose a plan themselves without a chain, such as most baselines.
-    `p3iv.Planner.probability` always uses a chain, so for these planners the two can differ.
+    Most baselines choose a plan in another way, such as search or retrieval.
     """
-    if draws.plan is None or draws.chain is not None:
+    return draws.plan is None or draws.chain is not None
+
+
+def plan_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
+    """The probability of one plan per pair, (N,): under `plan_chain`, or its share of the samples without a chain."""
+    if has_chain(draws):
         return chain.log_probability(plans, torch.arange(len(plans))).exp()
     return (draws.categorical == plans[:, None]).all(dim=2).double().mean(dim=1)
+
+
+def rank_plans(draws: Draws, transitions: Transitions, number: int) -> tuple[Tensor, Tensor]:
+    """Of a single pair, the recommended plan and then the most probable others (n, T), and their probabilities (n,).
+
+    There are fewer than `number` if fewer are possible or, without a chain, sampled.
+    """
+    chain, plan = plan_chain(draws, transitions), decode(draws, transitions, recommended_decoder(draws))  # (1, T)
+    if has_chain(draws):
+        plans, logs = (part[0] for part in chain.best_plans(number))
+        shares = logs.exp()
+    else:
+        plans, counts = count_plans(draws.categorical).rows(0)
+        shares = counts / counts.sum()
+    is_other = (plans != plan).any(dim=1) & (shares > 0)
+    ranked = torch.cat((plan, plans[is_other])), torch.cat((plan_probability(draws, plan, chain), shares[is_other]))
+    return ranked[0][:number], ranked[1][:number].clamp_max(1.0)

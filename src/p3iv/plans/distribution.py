@@ -1,4 +1,4 @@
-"""Sampled plans as distributions: distinct plans with their counts, for many windows at once or for one user's pair."""
+"""Plans as distributions: distinct samples with their counts for many windows, and the plans that one user gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from torch import Tensor
 from p3iv.errors import PlanError
 from p3iv.validation import cut, shown
 
-Plan = tuple[int, ...]
+Plan = tuple[int, ...]  # action ids
+Steps = tuple[str, ...]  # a plan in words
+SOURCES = ("chain", "samples")  # probabilities computed exactly by a chain, or shares of samples
 
 
 @dataclass(frozen=True)
@@ -83,80 +85,59 @@ def count_plans(samples: Tensor) -> PlanCounts:
 
 @dataclass(frozen=True)
 class PlanDistribution:
-    """The plausible plans between one start and one goal, each with its share of the samples."""
+    """The most probable plans between one start and one goal, in words."""
 
-    names: tuple[str, ...]  # the vocabulary
-    plans: tuple[Plan, ...]  # distinct, most frequent first
-    counts: tuple[int, ...]  # how often each was drawn
-    plan: Plan  # the recommended plan
-    plan_probability: float  # of the recommended plan; see `p3iv.plans.decoding.plan_probability`
+    plans: tuple[Steps, ...]  # distinct: the recommended plan, then the others, most probable first
+    probabilities: tuple[float, ...]  # of each plan
+    source: str  # of the probabilities, one of SOURCES
+    samples: tuple[tuple[Steps, int], ...] = ()  # if asked for: distinct plans with their counts, most frequent first
 
     def __post_init__(self) -> None:
-        horizons = {len(plan) for plan in (*self.plans, self.plan)}
-        if len(self.plans) != len(self.counts) or not self.plans or len(horizons) != 1:
-            raise PlanError("A plan distribution needs as many counts as plans, at least one, all of one length.")
-        if any(not 0 <= action < len(self.names) for plan in (*self.plans, self.plan) for action in plan):
-            raise PlanError(f"A plan names an action outside the vocabulary of {len(self.names)}.")
-        if len(set(self.names)) != len(self.names):
-            raise PlanError("Two actions of the vocabulary have the same name.")
-        if any(count < 1 for count in self.counts):
-            raise PlanError(f"counts={self.counts}, but every count must be at least 1.")
-        if not 0 <= self.plan_probability <= 1:
-            raise PlanError(f"plan_probability={self.plan_probability}, but it must be from 0 to 1.")
+        sampled = [plan for plan, _ in self.samples]
+        if len(self.plans) != len(self.probabilities) or not self.plans:
+            raise PlanError("A plan distribution needs as many probabilities as plans, at least one.")
+        if len({len(plan) for plan in (*self.plans, *sampled)}) != 1:
+            raise PlanError("The plans of a distribution must have the same number of steps.")
+        if len(set(self.plans)) != len(self.plans) or len(set(sampled)) != len(sampled):
+            raise PlanError("A plan distribution contains a plan twice.")
+        if not all(0 <= probability <= 1 for probability in self.probabilities) or self.other_plans < -1e-6:
+            raise PlanError("Probabilities of plans must be from 0 to 1 and sum to at most 1.")
+        if any(type(count) is not int or count < 1 for _, count in self.samples):
+            raise PlanError("Every count of samples must be a whole number from 1.")
+        if self.source not in SOURCES:
+            raise PlanError(f"source={shown(self.source)}, but it must be {' or '.join(SOURCES)}.")
 
     @property
-    def horizon(self) -> int:
-        return len(self.plan)
+    def plan(self) -> Steps:
+        """The recommended plan."""
+        return self.plans[0]
 
-    @cached_property
+    @property
+    def plan_probability(self) -> float:
+        """The probability of the recommended plan."""
+        return self.probabilities[0]
+
+    @property
+    def other_plans(self) -> float:
+        """The joint probability of all plans that are not in the list."""
+        return 1 - math.fsum(self.probabilities)
+
+    @property
     def num_samples(self) -> int:
-        return sum(self.counts)
+        return sum(count for _, count in self.samples)
 
-    @cached_property
-    def shares(self) -> tuple[float, ...]:
-        """The share of the samples that are each plan; they sum to 1."""
-        return tuple(count / self.num_samples for count in self.counts)
-
-    @cached_property
-    def entropy(self) -> float:
-        """In nats: 0 if every sample is the same plan."""
-        return -sum(share * math.log(share) for share in self.shares) + 0.0
-
-    @cached_property
-    def marginals(self) -> Tensor:
-        """How often each action was drawn at each position: (T, A), rows sum to 1."""
-        table = torch.zeros(self.horizon, len(self.names), dtype=torch.float64)
-        for plan, share in zip(self.plans, self.shares, strict=True):
-            for position, action in enumerate(plan):
-                table[position, action] += share
-        return table
-
-    def top(self, number: int = 5) -> Iterator[tuple[tuple[str, ...], float]]:
-        """The most frequent sampled plans, in words, each with its share of the samples."""
-        for plan, share in zip(self.plans[:number], self.shares, strict=False):
-            yield self.words(plan), share
-
-    def words(self, plan: Plan) -> tuple[str, ...]:
-        return tuple(self.names[action] for action in plan)
-
-    def share_of(self, plan: Plan) -> float:
-        """The share of the samples that are this plan; 0 if it was never sampled."""
-        return dict(zip(self.plans, self.shares, strict=True)).get(plan, 0.0)
+    def top(self, number: int = 5) -> Iterator[tuple[Steps, float]]:
+        """The recommended plan and the next most probable ones, each with its probability."""
+        return zip(self.plans[:number], self.probabilities, strict=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Steps in words, for JSON; `from_dict` reads it back to an equal distribution."""
+        """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution."""
         return {
-            "horizon": self.horizon,
-            "num_samples": self.num_samples,
-            "entropy": self.entropy,
-            "plan": list(self.words(self.plan)),
+            "plan": list(self.plan),
             "plan_probability": self.plan_probability,
-            "plans": [
-                {"steps": list(self.words(plan)), "count": count, "share": share}
-                for plan, count, share in zip(self.plans, self.counts, self.shares, strict=True)
-            ],
-            "marginals": [self._marginal(row) for row in self.marginals],
-            "vocabulary": list(self.names),
+            "source": self.source,
+            "plans": [{"steps": list(steps), "probability": share} for steps, share in self.top(len(self.plans))],
+            "samples": [{"steps": list(steps), "count": count} for steps, count in self.samples],
         }
 
     def to_json(self) -> str:
@@ -174,44 +155,13 @@ class PlanDistribution:
 
     @classmethod
     def from_dict(cls, content: Any) -> PlanDistribution:
-        """Read the output of `to_dict`; what follows from the counts is computed again."""
+        """Read the output of `to_dict`."""
         try:
-            names = tuple(content["vocabulary"])
-            id_of = {name: number for number, name in enumerate(names)}
             return cls(
-                names=names,
-                plans=tuple(tuple(id_of[step] for step in plan["steps"]) for plan in content["plans"]),
-                counts=tuple(_count(plan["count"]) for plan in content["plans"]),
-                plan=tuple(id_of[step] for step in content["plan"]),
-                plan_probability=float(content["plan_probability"]),
+                plans=tuple(tuple(map(str, plan["steps"])) for plan in content["plans"]),
+                probabilities=tuple(float(plan["probability"]) for plan in content["plans"]),
+                source=content["source"],
+                samples=tuple((tuple(map(str, plan["steps"])), plan["count"]) for plan in content["samples"]),
             )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise PlanError(f"This is not a plan distribution as `to_dict` makes it: {cut(repr(error))}") from error
-
-    def _marginal(self, row: Tensor) -> dict[str, float]:
-        likely = row.argsort(descending=True, stable=True)[: int((row > 0).sum())]
-        return {self.names[int(action)]: float(row[action]) for action in likely}
-
-
-def distribution_of(
-    counts: PlanCounts, number: int, *, names: tuple[str, ...], plan: Tensor, plan_probability: float
-) -> PlanDistribution:
-    """The distribution of one window, in the form that users get."""
-    plans, drawn = counts.rows(number)
-    return PlanDistribution(
-        names=names,
-        plans=tuple(map(_as_plan, plans.tolist())),
-        counts=tuple(drawn.tolist()),
-        plan=_as_plan(plan.tolist()),
-        plan_probability=plan_probability,
-    )
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int:
-        raise ValueError(f"a count of {shown(value)}")
-    return value
-
-
-def _as_plan(ids: list[Any]) -> Plan:
-    return tuple(int(action) for action in ids)

@@ -204,12 +204,12 @@ def _note(window: NamedLine, graph: PlanGraph) -> Markup:
     if samples and not window.is_right:
         where = f"is number {ranks[0]} of {len(samples)} distinct samples" if ranks else "was never sampled"
         parts.append(f"The reference {where}.")
-    if graph.num_pruned:
-        share = percent(graph.num_pruned / graph.num_samples)
+    if graph.pruned:
+        share = percent(graph.pruned / graph.total)
         plans = counted(graph.num_pruned_plans, "plan")
-        parts.append(f"Not in the graph: {share} % of {graph.num_samples} samples, {plans} with rare steps.")
+        parts.append(f"Not in the graph: {share} % of {window.num_samples} samples, {plans} with rare steps.")
     elif samples:
-        parts.append(f"All {graph.num_samples} samples are in the graph.")
+        parts.append(f"All {window.num_samples} samples are in the graph.")
     return tag("p", " ".join(parts), class_="note")
 
 

@@ -1,4 +1,4 @@
-"""The graph of merged plans as SVG: wide edges are frequent, the recommended plan is solid, the reference dashed.
+"""The graph of merged plans as SVG: wide edges are probable, the recommended plan is solid, the reference dashed.
 
 Steps are boxes and edges run in the gaps between them, so that no line crosses a label. The same graph is drawn from
 left to right for wide screens and paper, and from top to bottom for phones.
@@ -16,7 +16,7 @@ from p3iv.report.charts import drawing, percent, text
 from p3iv.report.graph import Edge, Node, PlanGraph
 from p3iv.report.html import join, number, shorten, tag
 
-RIBBON = 22.0  # width of all samples together, in pixels
+RIBBON = 22.0  # width of all plans together, in pixels
 ELLIPSIS = "…"
 _LINE, _SHARE_LINE, _PADDING = 13.0, 12.0, 5.0
 _PAGE, _PHONE = 860.0, 350.0
@@ -137,13 +137,13 @@ def draw_graph(graph: PlanGraph, style: Style, *, caption: str = "") -> Markup:
     return drawing(
         width,
         height + (_CAPTION if caption else 0.0),
-        *(ports.curve(edge, class_="hair") for edge in graph.edges if edge.count and ports.width(edge) < 1),
-        *(ports.ribbon(edge) for edge in graph.edges if edge.count),
+        *(ports.curve(edge, class_="hair") for edge in graph.edges if edge.weight and ports.width(edge) < 1),
+        *(ports.ribbon(edge) for edge in graph.edges if edge.weight),
         *(ports.curve(edge, class_="reference", shift=5.0 if edge.is_recommended else 0.0) for edge in reference),
         *(ports.curve(edge, class_="recommended") for edge in recommended),
         *(_draw_node(layout, node) for node in graph.nodes),
         *([text(_MARGIN, height + _CAPTION - 5, caption, class_="share")] if caption else []),
-        label=f"{graph.num_samples} sampled plans merged; the recommended one: {shorten(steps, 400)}",
+        label=f"Plans merged into a graph; the recommended one: {shorten(steps, 400)}",
         class_=f"graph {_classes(layout)}",
     )
 
@@ -168,15 +168,17 @@ class _Ports:
         )
 
     def width(self, edge: Edge) -> float:
-        return RIBBON * edge.count / max(self._layout.graph.num_samples, 1)
+        return RIBBON * self._share(edge)
 
     def ribbon(self, edge: Edge) -> Markup:
-        share = edge.count / self._layout.graph.num_samples
-        title = f"{_name(edge.source)} → {_name(edge.target)}: {edge.count} samples ({percent(share)} %)"
+        title = f"{_name(edge.source)} → {_name(edge.target)}: {percent(self._share(edge))} %"
         return tag("path", tag("title", title), d=self._path(edge, 0.0), stroke_width=self.width(edge), class_="ribbon")
 
     def curve(self, edge: Edge, *, class_: str, shift: float = 0.0) -> Markup:
         return tag("path", d=self._path(edge, shift), class_=class_)
+
+    def _share(self, edge: Edge) -> float:
+        return edge.weight / (self._layout.graph.total or 1.0)
 
     def _stack(self, edges_of: dict[Node, list[Edge]]) -> dict[Edge, float]:
         places: dict[Edge, float] = {}
@@ -212,7 +214,7 @@ def _draw_node(layout: Layout, node: Node) -> Markup:
         return join(box, text(x, y + 4, label, anchor="middle", class_="end-label"))
     x, y = layout.point(begin, middle - layout.breadth / 2)
     width, height = layout.box_width, layout.box_height
-    share = percent(node.count / max(layout.graph.num_samples, 1))
+    share = percent(node.weight / (layout.graph.total or 1.0))
     lines = layout.labels[node]
     top = y + (height - len(lines) * _LINE - _SHARE_LINE) / 2
     middle_x = x + width / 2
@@ -236,13 +238,13 @@ def _draw_node(layout: Layout, node: Node) -> Markup:
         for place, line in enumerate(lines)
     ]
     parts.append(text(middle_x, top + len(lines) * _LINE + 9.5, f"{share} %", anchor="middle", class_="share"))
-    return tag("g", tag("title", _node_title(node, layout.graph)), *parts)
+    return tag("g", tag("title", _node_title(node, share)), *parts)
 
 
-def _node_title(node: Node, graph: PlanGraph) -> str:
+def _node_title(node: Node, share: str) -> str:
     roles = [name for name, holds in (("recommended", node.is_recommended), ("reference", node.is_reference)) if holds]
     marks = f" [{', '.join(roles)}]" if roles else ""
-    return f"{node.layer}. {_name(node)}: {node.count} of {graph.num_samples} samples{marks}"
+    return f"{node.layer}. {_name(node)}: {share} %{marks}"
 
 
 def _name(node: Node) -> str:

@@ -103,7 +103,6 @@ def _check_predictions(predictions: Path | None) -> Iterator[str]:
 
 
 def draw_distribution(distribution: PlanDistribution) -> str:
-    """All sampled plans merged into one graph, as an SVG file."""
-    words = distribution.words
-    samples = [(words(plan), count) for plan, count in zip(distribution.plans, distribution.counts, strict=True)]
-    return standalone_svg(draw_graph(merge_plans(words(distribution.plan), samples), HORIZONTAL))
+    """The plans merged into one graph, as an SVG file."""
+    weighted = list(zip(distribution.plans, distribution.probabilities, strict=True))
+    return standalone_svg(draw_graph(merge_plans(distribution.plan, weighted, total=1.0), HORIZONTAL))

@@ -123,12 +123,10 @@ def test_probabilities_of_plans_in_words_are_those_of_the_rescored_chain(
     train(TrainRequest(dataset, tmp_path / "run", quick(optim__epochs=4)))
     planner = Planner.from_pretrained(tmp_path / "run")
     start, goal = data.test.start[2], data.test.goal[2]
-    for plan, probability in planner.best_plans(start, goal, 60):
+    found = planner.plan(start, goal, number=60)
+    for plan, probability in found.top(60):
         assert planner.probability(start, goal, plan) == pytest.approx(probability, rel=1e-6)
-    ((first, probability),) = planner.best_plans(start, goal, 1)
-    found = planner.plan(start, goal, num_samples=20)
-    assert tuple(data.names[action] for action in found.plan) == first
-    assert found.plan_probability == pytest.approx(probability)
+    assert next(planner.plan(start, goal, number=1, num_samples=20).top()) == (found.plan, found.plan_probability)
 
 
 def test_the_standard_error_is_that_of_sums_over_groups() -> None:
