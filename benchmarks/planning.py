@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, cpu_seconds, crosstask_shape, make_parser
 from p3iv.config import ModelConfig, override, preset_config
 from p3iv.evaluation.evaluate import Tally
-from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
+from p3iv.metrics.intervals import Clusters, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.released import score_released
 from p3iv.planners.p3iv.network import P3IVNetwork
@@ -165,12 +165,12 @@ def whole_side(num_windows: int, horizon: int = 3) -> dict[str, float]:
         tally.add(draws, transitions)
         metrics += time.process_time() - drawn
     began = time.process_time()
-    resamples = draw_resamples([f"video {number // 6}" for number in range(num_windows)])
+    clusters = Clusters.of([f"video {number // 6}" for number in range(num_windows)])
     for plans in tally.plans().values():
-        bootstrap_means(plan_values(plans, actions), resamples)
-        score_released(plans, actions, resamples)
+        mean_intervals(plan_values(plans, actions), clusters)
+        score_released(plans, actions, clusters)
     for group in (*MODES, "exact", f"marginals {MODES[0]}"):
-        bootstrap_means(tally.values(group), resamples)
+        mean_intervals(tally.values(group), clusters)
     metrics += time.process_time() - began
     print(
         f"T={horizon}, {num_windows} windows x {NUM_SAMPLES} (all decoders, modes and metrics): "

@@ -14,8 +14,8 @@ from p3iv.catalogue import (
     loss_term,
     metrics_of,
 )
-from p3iv.metrics.bootstrap import draw_resamples
 from p3iv.metrics.distributions import distribution_values
+from p3iv.metrics.intervals import Clusters
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import marginal_values, score_released
@@ -38,7 +38,7 @@ def test_metrics_of_plans_are_those_that_are_computed() -> None:
     plans = torch.tensor([[1, 2], [1, 3]])
     samples, references = count_plans(plans[:, None]), references_of(plans)
     assert list(plan_values(plans, plans)) == [metric.name for metric in metrics_of("plans")]
-    released = {**score_released(plans, plans, draw_resamples("ab")), **marginal_values(samples, references, 4)}
+    released = {**score_released(plans, plans, Clusters.of("ab")), **marginal_values(samples, references, 4)}
     assert list(released) == [metric.name for metric in metrics_of("released")]
 
 

@@ -45,6 +45,11 @@ class Metric:
         return 100.0 if self.unit == "%" else 1.0
 
     @property
+    def is_share(self) -> bool:
+        """Whether its values are shares from 0 to 1."""
+        return self.unit == "%"
+
+    @property
     def heading(self) -> str:
         """The title and, where it has one, the unit."""
         return f"{self.title}, {self.unit}" if self.unit else self.title

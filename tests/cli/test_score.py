@@ -43,7 +43,10 @@ def test_scores_as_json(p3iv: RunP3iv, file: Path) -> None:
     assert values["bitwise_iou"] == pytest.approx((7 / 27 + 292 / 312 + 2 / 13) / 3, abs=1e-6)
     assert values["batch_iou"] == pytest.approx((2 * 3 / 9 + 1 / 3) / 3)
     assert (scores["num_windows"], scores["num_videos"], scores["batch_size"]) == (3, 2, 2)
-    assert scores["notes"] == ["cosine_distance leaves out 1 window with one sample"]
+    assert scores["notes"] == [
+        "2 videos: too few to tell planners apart; the intervals are wide",
+        "cosine_distance leaves out 1 window with one sample",
+    ]
 
 
 def test_scores_as_tables(p3iv: RunP3iv, file: Path) -> None:
@@ -56,7 +59,7 @@ def test_scores_as_tables(p3iv: RunP3iv, file: Path) -> None:
     ]
     assert "not comparable between vocabularies" in shown
     (iou,) = (line.split() for line in shown.splitlines() if line.startswith("mean IoU, %"))
-    assert iou[3:] == ["44.4", "33.3", "to", "50.0"]
+    assert iou[3:] == ["44.4", "1.4", "to", "97.9"]
 
 
 def test_names_and_references_from_files_of_their_own(p3iv: RunP3iv, tmp_path: Path) -> None:

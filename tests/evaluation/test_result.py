@@ -9,7 +9,7 @@ import pytest
 
 from p3iv.errors import PlanError
 from p3iv.evaluation.result import read_evaluation, write_evaluation
-from p3iv.metrics.bootstrap import Interval
+from p3iv.metrics.intervals import Interval
 
 
 def test_an_evaluation_is_read_back(p3iv_run: Path, tmp_path: Path) -> None:

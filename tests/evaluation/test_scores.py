@@ -15,8 +15,8 @@ from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList
 from p3iv.evaluation.predictions import Predictions, read_predictions
 from p3iv.evaluation.scores import score
-from p3iv.metrics.bootstrap import bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values
+from p3iv.metrics.intervals import Clusters, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import batch_ious, bitwise_ious, macro_precision, marginal_values, score_released
@@ -45,7 +45,7 @@ def predictions() -> Predictions:
 
 
 def test_every_score_is_the_mean_of_its_metric_within_its_interval(predictions: Predictions) -> None:
-    scores = score(predictions, NUM_ACTIONS, batch_size=2, num_resamples=500)
+    scores = score(predictions, NUM_ACTIONS, batch_size=2)
     plans, references, samples = predictions.plans, predictions.references, predictions.samples
     assert samples is not None
     right = references_of(references)
@@ -75,27 +75,27 @@ def test_a_file_of_the_predictions_scores_the_same_to_the_last_bit(predictions: 
 
 
 def test_scores_equal_those_of_their_parts(predictions: Predictions) -> None:
-    scores = score(predictions, NUM_ACTIONS, batch_size=8, num_resamples=200)
-    resamples = draw_resamples(predictions.videos or (), 200)
+    scores = score(predictions, NUM_ACTIONS, batch_size=8)
+    clusters = Clusters.of(predictions.videos or ())
     plans, references, samples = predictions.plans, predictions.references, predictions.samples
     assert samples is not None
-    assert bootstrap_means(plan_values(plans, references), resamples) == scores.plans
-    released = score_released(plans, references, resamples, batch_size=8)
+    assert mean_intervals(plan_values(plans, references), clusters) == scores.plans
+    released = score_released(plans, references, clusters, batch_size=8)
     assert released.items() <= scores.released.items()
     values = distribution_values(samples, references_of(references), NUM_ACTIONS)
-    assert bootstrap_means(vars(values), resamples) == scores.distribution
+    assert mean_intervals(vars(values), clusters) == scores.distribution
 
 
 def test_windows_of_unknown_videos_are_resampled_one_by_one_with_a_note(predictions: Predictions) -> None:
-    unknown = score(replace(predictions, videos=None), NUM_ACTIONS, num_resamples=100)
-    alone = score(replace(predictions, videos=predictions.windows), NUM_ACTIONS, num_resamples=100)
+    unknown = score(replace(predictions, videos=None), NUM_ACTIONS)
+    alone = score(replace(predictions, videos=predictions.windows), NUM_ACTIONS)
     assert unknown.plans == alone.plans
     assert (unknown.num_videos, alone.num_videos) == (None, 80)
-    assert "every window is resampled on its own" in unknown.notes[0]
+    assert "every window counts as a video of its own" in unknown.notes[0]
 
 
 def test_without_samples_there_is_no_distribution(predictions: Predictions) -> None:
-    scores = score(replace(predictions, samples=None), NUM_ACTIONS, num_resamples=100)
+    scores = score(replace(predictions, samples=None), NUM_ACTIONS)
     assert scores.distribution is None
     assert list(scores.released) == ["macro_precision", "bitwise_iou", "batch_iou"]
 

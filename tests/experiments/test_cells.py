@@ -11,7 +11,7 @@ import pytest
 
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import RECOMMENDED, CellSpec, Column, Row, Table, declarations
-from p3iv.experiments.filled import fill, filled_text
+from p3iv.experiments.filled import ONE_SEED_NOTE, fill, filled_text
 from p3iv.experiments.identity import Source, open_sources
 from p3iv.experiments.pages import write_index
 from p3iv.experiments.provenance import Provenance
@@ -39,14 +39,14 @@ class World:
         return spec
 
     def write_runs(self, row: int, values: list[float], decoder: str, num_seeds: int = 2) -> CellRuns:
-        """Write what finished runs of a row leave: one window per video, 0.1 more per seed."""
+        """Write what finished runs of a row leave: these values of 24 videos in turn, 0.01 more per seed."""
         needed = self.runs_of(self.spec(row), self.source)
         for run in needed.runs[:num_seeds]:
             folder = run.folder(self.finished.out)
             folder.mkdir(parents=True)
             (folder / TRAINED).write_text("{}")
-            arrays = {f"{name}.{decoder}": np.array(values) + 0.1 * run.config.seed for name in METRICS}
-            np.savez(folder / needed.sampling.file, videos=np.array(["a", "b", "c"]), **arrays)  # type: ignore[arg-type]
+            arrays = {f"{name}.{decoder}": np.tile(values, 8) + 0.01 * run.config.seed for name in METRICS}
+            np.savez(folder / needed.sampling.file, videos=np.arange(24).astype(str), **arrays)  # type: ignore[arg-type]
         return needed
 
 
@@ -70,8 +70,8 @@ def test_seeds_are_averaged_and_rows_compared_window_by_window(memory: World) ->
     [block] = fill(memory.table, (memory.source,), memory.runs_of, memory.finished).blocks
     value = block.cells[0][0].value
     assert value is not None
-    assert value.value == pytest.approx(0.3 + 0.1)  # seeds 0 and 2 add 0 and 0.2
-    assert value.spread == pytest.approx(0.2 / np.sqrt(2))
+    assert value.value == pytest.approx(0.3 + 0.01)  # seeds 0 and 2 add 0 and 0.02
+    assert value.spread == pytest.approx(0.02 / np.sqrt(2))
     assert value.seeds == (0, 2)
     column, order = block.orders[0]
     assert column.label == "SR"
@@ -88,9 +88,9 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
     [block] = fill(world.table, (world.source,), world.runs_of, world.finished).blocks
     [ranking] = block.rankings
     assert (ranking.best, ranking.group) == ("p3iv", "T=3")
-    assert ranking.undecided == (("graph", "3.3 [-10.0 to 30.0]"),)
+    assert ranking.undecided == (("graph", "3.3 [-5.3 to 11.9]"),)
     assert block.ranking_notes == [
-        "T=3: p3iv is best in SR. In SR it cannot be told from graph (difference 3.3 [-10.0 to 30.0])."
+        "T=3: p3iv is best in SR. In SR it cannot be told from graph (difference 3.3 [-5.3 to 11.9])."
     ]
 
 
@@ -114,3 +114,42 @@ def test_a_cell_without_one_of_its_seeds_says_so_everywhere(memory: World) -> No
         assert text.count("1 of 2 seeds") == 3, name
         assert "seed 2: failed: ValueError: no (3 cells)" in text, name
     assert "3 of them without some seeds" in (finished.out / "index.html").read_text()
+
+
+def test_two_decoders_of_the_same_runs_are_compared_seed_by_seed(make_world: Callable[[Table], World]) -> None:
+    """The seeds differ by 2 points, the decoders by 1 to 3 points under every seed."""
+    column = Column("SR", "", {"metric": "success_rate"})
+    rows = tuple(Row(name, "", {"decoder": name, "horizon": 3}, {}) for name in ("viterbi", "argmax"))
+    world = make_world(Table("own", "Own", "ours", "", (column,), rows))
+    needed = world.write_runs(0, [0.5, 0.6, 0.7], "viterbi")
+    for run in needed.runs:
+        path = run.folder(world.finished.out) / needed.sampling.file
+        arrays = dict(np.load(path))
+        lower = np.tile([0.01, 0.02, 0.03], 8)
+        np.savez(path, **arrays | {"success_rate.argmax": arrays["success_rate.viterbi"] - lower})
+    one, other = ((world.spec(row), world.runs_of(world.spec(row), world.source)) for row in (0, 1))
+    difference = world.finished.difference(one, other)
+    assert difference is not None
+    assert difference.value == pytest.approx(0.02)
+    assert 0.016 < difference.low < difference.high < 0.024
+
+
+def test_tables_say_what_their_intervals_leave_out(memory: World) -> None:
+    memory.write_runs(0, [0.1, 0.2, 0.3], "viterbi_paper", num_seeds=1)
+    memory.write_runs(1, [0.1, 0.2, 0.3], "viterbi_paper")
+    filled = fill(memory.table, (memory.source,), memory.runs_of, memory.finished)
+    assert filled.blocks[0].interval_notes == [ONE_SEED_NOTE]
+    provenance = Provenance.of("p3iv", (memory.source,), OPTIONS)
+    write_table(memory.finished.out, filled, provenance, memory.finished)
+    for kind in ("md", "tex", "html"):
+        text = (memory.finished.out / "tables" / f"memory.{kind}").read_text()
+        assert text.count(ONE_SEED_NOTE) == 1, kind
+
+
+def test_tables_say_where_there_are_too_few_videos(memory: World) -> None:
+    needed = memory.write_runs(0, [0.1, 0.2, 0.3], "viterbi_paper")
+    for run in needed.runs:
+        path = run.folder(memory.finished.out) / needed.sampling.file
+        np.savez(path, **dict(np.load(path)) | {"videos": np.repeat(["a", "b", "c"], 8)})
+    [block] = fill(memory.table, (memory.source,), memory.runs_of, memory.finished).blocks
+    assert block.interval_notes == ["T=3: 3 videos: too few to tell planners apart; the intervals are wide."]

@@ -108,11 +108,13 @@ def show_comparison(result: FillResult) -> None:
         out.print()
     if rows:
         out.print(
-            "SR, mAcc, mIoU and recall of modes in percent, ± half a 95 % interval by video; KL and NLL in nats; "
-            "CPU s of training; ms per plan",
+            "SR, mAcc, mIoU and recall of modes in percent, ± half a 95 % interval for other videos and seeds; KL and "
+            "NLL in nats; CPU s of training; ms per plan",
             style="dim",
             markup=False,
         )
+    for note in (note for filled in result.tables for block in filled.blocks for note in block.interval_notes):
+        out.print(f"note: {note}", markup=False)
 
 
 def _short_cells(cells: dict[str, Cell]) -> list[str]:

@@ -22,7 +22,7 @@ from p3iv.types import Side, counted
 
 if TYPE_CHECKING:
     from p3iv.evaluation.result import Evaluation, EvaluationFiles, Scores
-    from p3iv.metrics.bootstrap import Interval
+    from p3iv.metrics.intervals import Interval
 
 EXAMPLE = "Example: p3iv evaluate runs/first --samples 1500"
 
@@ -47,8 +47,9 @@ def evaluate_command(
 ) -> None:
     """Score a trained planner with every decoder and metric.
 
-    Scores have 95 % intervals, resampled by video. Writes evaluation.json, predictions.jsonl (which `p3iv score` reads)
-    and actions.json into RUN; for another side, evaluation_val.json and so on.
+    Scores have 95 % intervals for other videos, not for other seeds of the training. Writes evaluation.json,
+    predictions.jsonl (which `p3iv score` reads) and actions.json into RUN; for another side, evaluation_val.json and so
+    on.
     """
     import torch  # takes a second to import
 
@@ -87,7 +88,7 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
         f"{counted(found.samples.number, 'sample')}{''.join(variants)}",
         markup=False,
     )
-    out.print("with 95 % intervals, resampled by video; * marks the recommended plan\n")
+    out.print("with 95 % intervals for other videos, not for other seeds; * marks the recommended plan\n")
     _show_decoders(found)
     if found.truth is not None:
         out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")

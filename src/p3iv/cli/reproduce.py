@@ -191,6 +191,8 @@ def _print_block(filled: FilledTable, block: Block) -> None:
             texts.append(f"{above}\n[dim]{escape(below)}[/dim]" if below else above)
         grid.add_row(escape(row_label(row[0])), *texts)
     out.print(grid, width=None if out.is_terminal else 160)
+    for note in block.interval_notes:
+        out.print(f"note: {note}", markup=False)
     out.print()
 
 

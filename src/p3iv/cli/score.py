@@ -15,7 +15,7 @@ from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.evaluation.scores import PredictionScores
-    from p3iv.metrics.bootstrap import Interval
+    from p3iv.metrics.intervals import Interval
 
 EXAMPLE = (
     'A line of FILE: {"window": "v1:0", "plan": [3, 5], "reference": [3, 4], '
@@ -38,7 +38,7 @@ def score_command(
 ) -> None:
     """Score a file of predictions, made by any method.
 
-    Computes every metric, also as released code computes it, with 95 % intervals resampled by video.
+    Computes every metric, also as released code computes it, with 95 % intervals for other videos.
     """
     import torch  # takes a second to import
 

@@ -30,8 +30,8 @@ from p3iv.evaluation.result import (
     write_evaluation,
 )
 from p3iv.files import exclusive, remove_leftovers
-from p3iv.metrics.bootstrap import Resamples, bootstrap_differences, bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values, exact_divergences
+from p3iv.metrics.intervals import Clusters, difference_intervals, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, known_references, references_of
 from p3iv.metrics.released import marginal_values, score_released
@@ -167,7 +167,8 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     trained = load_ensemble([run / BEST for run in (request.run, *request.ensemble)], device=str(device))
     dataset = dataset_of(request.run, request.data)
     data = load_planning_data(dataset, trained.header.config.data)
-    notes = (*data.notes, *_check_data(trained, data, dataset), *_request_notes(request))
+    clusters = Clusters.of([window.video for window in data.side(request.side).windows])
+    notes = (*data.notes, *_check_data(trained, data, dataset), *_request_notes(request), *clusters.notes)
     for note in notes:
         request.on_note(note)
     files = evaluation_files(request.run, request.side, request.settings, len(request.ensemble))
@@ -294,15 +295,15 @@ def _summarise(
     """Means and intervals of the values of all windows."""
     windows, header, settings = data.side(request.side), trained.header, request.settings
     ids, videos = windows.action_ids, [window.video for window in windows.windows]
-    resamples, plans = draw_resamples(videos), tally.plans()
+    clusters, plans = Clusters.of(videos), tally.plans()
     recommended = plans[tally.decoder]
     baselines = {
         RANDOM: _random_plans(ids, len(data.names)),
         RETRIEVAL: nearest_plans(data.train, windows, skip_own_video=request.side == "train"),
     }
-    modes = {name: bootstrap_means(tally.values(name), resamples) for name in MODES}
-    exact = bootstrap_means(tally.values("exact"), resamples)
-    marginals = bootstrap_means(tally.values(f"marginals {request.mode}"), resamples)
+    modes = {name: mean_intervals(tally.values(name), clusters) for name in MODES}
+    exact = mean_intervals(tally.values("exact"), clusters)
+    marginals = mean_intervals(tally.values(f"marginals {request.mode}"), clusters)
     return Evaluation(
         data=data.label,
         planner=header.config.planner,
@@ -322,42 +323,42 @@ def _summarise(
             input_noise=settings.input_noise,
             dropout=settings.dropout,
         ),
-        decoders={name: _score(decoded, ids, resamples) for name, decoded in plans.items()},
-        baselines={name: _score(theirs, ids, resamples) for name, theirs in baselines.items()},
+        decoders={name: _score(decoded, ids, clusters) for name, decoded in plans.items()},
+        baselines={name: _score(theirs, ids, clusters) for name, theirs in baselines.items()},
         differences={
-            name: bootstrap_differences(plan_values(recommended, ids), plan_values(theirs, ids), resamples)
+            name: difference_intervals(plan_values(recommended, ids), plan_values(theirs, ids), clusters)
             for name, theirs in baselines.items()
         },
         distribution=modes[request.mode] | exact,
         modes=modes,
-        truth=None if tally.truth is None else _truth_scores(tally, tally.truth, ids, request.mode, resamples),
-        released={name: score_released(decoded, ids, resamples) for name, decoded in plans.items()}
+        truth=None if tally.truth is None else _truth_scores(tally, tally.truth, ids, request.mode, clusters),
+        released={name: score_released(decoded, ids, clusters) for name, decoded in plans.items()}
         | {"samples": marginals},
         tasks=_task_table(recommended, windows, task_of),
-        positions=_position_table(recommended, ids, resamples),
+        positions=_position_table(recommended, ids, clusters),
         smoothing=trained.transitions.smoothing,
         notes=notes,
         predictions_sha256=predictions_sha256,
     )
 
 
-def _score(plans: Tensor, references: Tensor, resamples: Resamples) -> Scores:
-    return bootstrap_means(plan_values(plans, references), resamples)
+def _score(plans: Tensor, references: Tensor, clusters: Clusters) -> Scores:
+    return mean_intervals(plan_values(plans, references), clusters)
 
 
 def _random_plans(action_ids: Tensor, num_actions: int) -> Tensor:
     return torch.randint(num_actions, action_ids.shape, generator=torch.Generator().manual_seed(0))
 
 
-def _truth_scores(tally: Tally, truth: ReferencePlans, ids: Tensor, mode: str, resamples: Resamples) -> TruthScores:
+def _truth_scores(tally: Tally, truth: ReferencePlans, ids: Tensor, mode: str, clusters: Clusters) -> TruthScores:
     """KL and NLL against the known distribution, and the scores of its most probable plan."""
     modes = {
-        name: bootstrap_means({m: v for m, v in tally.values(f"truth {name}").items() if m in ("kl", "nll")}, resamples)
+        name: mean_intervals({m: v for m, v in tally.values(f"truth {name}").items() if m in ("kl", "nll")}, clusters)
         for name in MODES
     }
-    exact = bootstrap_means(tally.values("truth exact"), resamples)
+    exact = mean_intervals(tally.values("truth exact"), clusters)
     return TruthScores(
-        distribution=modes[mode] | exact, modes=modes, ceiling=_score(_most_probable(truth), ids, resamples)
+        distribution=modes[mode] | exact, modes=modes, ceiling=_score(_most_probable(truth), ids, clusters)
     )
 
 
@@ -376,15 +377,14 @@ def _task_table(plans: Tensor, windows: WindowTensors, task_of: dict[str, str]) 
         rows_of.setdefault(task_of[window.video], []).append(row)
     table = []
     for task, rows in sorted(rows_of.items()):
-        resamples = draw_resamples([windows.windows[row].video for row in rows])
-        scores = _score(plans[rows], windows.action_ids[rows], resamples)
+        clusters = Clusters.of([windows.windows[row].video for row in rows])
+        scores = _score(plans[rows], windows.action_ids[rows], clusters)
         table.append(TaskScores(task=task, num_windows=len(rows), scores=scores))
     return tuple(table)
 
 
-def _position_table(plans: Tensor, ids: Tensor, resamples: Resamples) -> tuple[PositionScore, ...]:
-    columns = {str(number): hits for number, hits in enumerate((plans == ids).unbind(dim=1), start=1)}
+def _position_table(plans: Tensor, ids: Tensor, clusters: Clusters) -> tuple[PositionScore, ...]:
     return tuple(
-        PositionScore(position=int(number), accuracy=score)
-        for number, score in bootstrap_means(columns, resamples).items()
+        PositionScore(position=number, accuracy=mean_intervals({"mean_accuracy": hits}, clusters)["mean_accuracy"])
+        for number, hits in enumerate((plans == ids).unbind(dim=1), start=1)
     )

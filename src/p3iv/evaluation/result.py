@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from p3iv.errors import PlanError
 from p3iv.files import exclusive, remove_leftovers, write_text
-from p3iv.metrics.bootstrap import Interval
+from p3iv.metrics.intervals import Interval
 from p3iv.types import Side
 from p3iv.validation import read_model
 
@@ -61,7 +61,7 @@ class PositionScore(_Part):
 
 
 class Evaluation(_Part):
-    """Scores by metric: shares from 0 to 1, nats, or numbers of plans; intervals are resampled by video."""
+    """Scores by metric: shares from 0 to 1, nats, or numbers of plans; intervals are for other videos."""
 
     format: Literal[3] = FORMAT
     data: str  # label of the dataset; contains SIMULATED where the features are simulated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,8 +10,8 @@ from torch import Tensor
 
 from p3iv.errors import PlanError
 from p3iv.evaluation.predictions import Predictions
-from p3iv.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap_means, draw_resamples
 from p3iv.metrics.distributions import distribution_values
+from p3iv.metrics.intervals import Clusters, Interval, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import BATCH_SIZE, marginal_values, score_released
@@ -43,7 +42,6 @@ def score(
     num_actions: int,
     *,
     batch_size: int = BATCH_SIZE,
-    num_resamples: int = NUM_RESAMPLES,
 ) -> PredictionScores:
     """Score one set of predictions by every metric.
 
@@ -51,20 +49,19 @@ def score(
         predictions: plans, references and, where there are some, samples.
         num_actions: A, the size of the vocabulary; ids are 0 to A - 1.
         batch_size: of `batch_iou`.
-        num_resamples: of the bootstrap over videos, or over windows where videos are not known.
 
     Raises:
         PlanError: for an action outside the vocabulary.
     """
     _check_actions(predictions, num_actions)
     plans, references, samples = predictions.plans, predictions.references, predictions.samples
-    resamples = draw_resamples(predictions.videos or range(len(plans)), num_resamples)
-    scores = bootstrap_means(plan_values(plans, references), resamples)
-    distribution, released = None, score_released(plans, references, resamples, batch_size=batch_size)
+    clusters = Clusters.of(predictions.videos or range(len(plans)))
+    scores = mean_intervals(plan_values(plans, references), clusters)
+    distribution, released = None, score_released(plans, references, clusters, batch_size=batch_size)
     if samples is not None:
         right = references_of(references)
-        distribution = bootstrap_means(vars(distribution_values(samples, right, num_actions)), resamples)
-        released |= bootstrap_means(marginal_values(samples, right, num_actions), resamples)
+        distribution = mean_intervals(vars(distribution_values(samples, right, num_actions)), clusters)
+        released |= mean_intervals(marginal_values(samples, right, num_actions), clusters)
     return PredictionScores(
         num_windows=len(plans),
         num_videos=len(set(predictions.videos)) if predictions.videos else None,
@@ -73,7 +70,7 @@ def score(
         plans=scores,
         distribution=distribution,
         released=released,
-        notes=tuple(_notes(predictions, scores | released)),
+        notes=tuple(_notes(predictions, clusters, released)),
     )
 
 
@@ -88,12 +85,11 @@ def _check_actions(predictions: Predictions, num_actions: int) -> None:
             raise PlanError(f"A {name} has action {wrong}, but ids are 0 to {num_actions - 1}.")
 
 
-def _notes(predictions: Predictions, intervals: Mapping[str, Interval]) -> Iterator[str]:
+def _notes(predictions: Predictions, clusters: Clusters, released: Mapping[str, Interval]) -> Iterator[str]:
     if predictions.videos is None:
-        yield "no `video` is given: every window is resampled on its own, and the intervals may be too narrow"
-    if math.isnan(intervals["success_rate"].low):
-        yield "no intervals: they need at least two videos"
-    elif math.isnan(intervals["batch_iou"].low):
+        yield "no `video` is given: every window counts as a video of its own, and the intervals may be too narrow"
+    yield from clusters.notes
+    if len(clusters) > 1 and not released["batch_iou"].has_ends:
         yield "no interval for batch_iou: it needs at least two batches"
     num_single = 0 if predictions.samples is None else int((predictions.samples.totals < 2).sum())
     if num_single:

@@ -1,4 +1,4 @@
-"""From the files of finished runs to the values of cells: means over seeds, with intervals resampled by video."""
+"""From the files of finished runs to the values of cells: means over seeds, with intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from p3iv.catalogue import METRICS
 from p3iv.environment import machine_of
 from p3iv.experiments.declarations import CellSpec
 from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, SamplingVariant
-from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_differences, bootstrap_means, draw_resamples
+from p3iv.metrics.intervals import Clusters, Interval, difference_intervals, mean_intervals, paired_intervals
 from p3iv.training.run_folder import ENVIRONMENT_FILE, read_environment
 
 NAN = float("nan")
@@ -40,6 +40,7 @@ class CellValue:
     runs: tuple[str, ...] = ()  # keys
     num_expected: int = 0  # runs that it should be the mean of
     problem: str = ""  # which runs are missing, and why
+    notes: tuple[str, ...] = ()  # on its interval
 
     @property
     def is_empty(self) -> bool:
@@ -84,8 +85,9 @@ class FinishedRuns:
         return self._score(value, spec, [self.scores(run, needed.sampling) for run in runs])
 
     def _score(self, value: CellValue, spec: CellSpec, tables: Sequence[Mapping[str, np.ndarray]]) -> CellValue:
-        name, as_released = array_name(spec), METRICS[str(spec.metric)].released
-        interval = _interval(_mean(tables, name), tables[0]["videos"])
+        metric, name, as_released = str(spec.metric), array_name(spec), METRICS[str(spec.metric)].released
+        clusters = _clusters(tuple(tables[0]["videos"].tolist()))
+        interval = mean_intervals({metric: _by_seed(tables, name)}, clusters)[metric]
         return replace(
             value,
             value=interval.value,
@@ -94,22 +96,29 @@ class FinishedRuns:
             spread=_spread([float(table[name].mean()) for table in tables]),
             deviation=_mean_of(tables, f"{name}.deviation") if spec.samples else NAN,
             as_released=_mean_of(tables, f"{as_released}.{spec.decoder}") if as_released else NAN,
+            notes=clusters.notes,
         )
 
     def difference(self, one: tuple[CellSpec, CellRuns], other: tuple[CellSpec, CellRuns]) -> Interval | None:
-        """The first cell minus the second, window by window; None if they do not have scores of the same windows."""
-        columns, videos = [], []
+        """The first cell minus the second, window by window; None if they do not have scores of the same windows.
+
+        Two cells of the same runs, such as those of two decoders, are compared seed by seed.
+        """
+        metric, columns, videos = str(one[0].metric), [], []
         for spec, needed in (one, other):
             if METRICS[str(spec.metric)].group not in SCORED:
                 return None
             if not all(self.has_scores(run, needed.sampling) for run in needed.runs):
                 return None
             tables = [self.scores(run, needed.sampling) for run in needed.runs]
-            columns.append({"difference": _mean(tables, array_name(spec))})
+            columns.append(_by_seed(tables, array_name(spec)))
             videos.append(tuple(tables[0]["videos"].tolist()))
         if videos[0] != videos[1]:
             return None
-        return bootstrap_differences(columns[0], columns[1], _resamples(videos[0]))["difference"]
+        (ours, theirs), clusters = columns, _clusters(videos[0])
+        if one[1].runs == other[1].runs:
+            return paired_intervals({metric: ours - theirs}, clusters)[metric]
+        return difference_intervals({metric: ours}, {metric: theirs}, clusters)[metric]
 
     def has_scores(self, run: Run, sampling: SamplingVariant) -> bool:
         return self.is_trained(run) and (run.folder(self.out) / sampling.file).exists()
@@ -144,22 +153,18 @@ def array_name(spec: CellSpec) -> str:
     return f"{spec.metric}.{spec.samples or 'samples'}"
 
 
-def _mean(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> Tensor:
-    """The mean over seeds of every window: (N,)."""
-    return torch.from_numpy(np.mean([table[name] for table in tables], axis=0))
+def _by_seed(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> Tensor:
+    """The values of every window by seed: (S, N)."""
+    return torch.from_numpy(np.stack([table[name] for table in tables]))
 
 
 def _mean_of(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> float:
     return float(np.mean([table[name].mean() for table in tables]))
 
 
-def _interval(values: Tensor, videos: np.ndarray) -> Interval:
-    return bootstrap_means({"mean": values}, _resamples(tuple(videos.tolist())))["mean"]
-
-
 @lru_cache(maxsize=64)
-def _resamples(videos: tuple[str, ...]) -> Resamples:
-    return draw_resamples(videos)
+def _clusters(videos: tuple[str, ...]) -> Clusters:
+    return Clusters.of(videos)
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -13,16 +13,17 @@ from p3iv.experiments.cells import SCORED, CellValue, FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, CellSpec, Column, Row, Table, published_number
 from p3iv.experiments.identity import Source
 from p3iv.experiments.runs import CellRuns, Run
-from p3iv.metrics.bootstrap import Interval
+from p3iv.metrics.intervals import Interval
 
 RunsOf = Callable[[CellSpec, Source], CellRuns | None]  # None for a cell that was not asked for
 
 PAPER_NOTE = (
-    "Ours with its 95 % interval, resampled by video; several seeds are averaged window by window. Published figures "
-    "are as printed. † The paper's mAcc is a macro precision and its mIoU a bitwise IoU of action ids; the figure "
-    "after the dagger is what its released code would print for our plans. Success rates mean the same on both sides."
+    "Ours, a mean over seeds, with its 95 % interval for other videos and seeds. Published figures are as printed. † "
+    "The paper's mAcc is a macro precision and its mIoU a bitwise IoU of action ids; the figure after the dagger is "
+    "what its released code would print for our plans. Success rates mean the same on both sides."
 )
-OWN_NOTE = "Means over seeds, window by window, with 95 % intervals resampled by video."
+ONE_SEED_NOTE = "Intervals of values from one seed leave out the variation between seeds."
+OWN_NOTE = "Means over seeds, with 95 % intervals for other videos and seeds."
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,18 @@ class Block:
     cells: tuple[tuple[Cell, ...], ...]  # row by row
     orders: tuple[tuple[Column, Order], ...] = ()  # of the columns whose rows can be compared with the paper
     rankings: tuple[Ranking, ...] = ()  # in tables without published figures
+
+    @property
+    def interval_notes(self) -> list[str]:
+        """What the intervals leave out, and where there are too few videos; each once."""
+        notes: dict[str, None] = {}
+        for cell in itertools.chain.from_iterable(self.cells):
+            if cell.spec and cell.value:
+                has_one_seed = len(cell.value.seeds) == 1 and not math.isnan(cell.value.low)
+                notes |= dict.fromkeys([ONE_SEED_NOTE] if has_one_seed else [])
+                where = f"T={cell.spec.horizon}: " if cell.spec.horizon else ""
+                notes |= dict.fromkeys(f"{where}{note}." for note in cell.value.notes)
+        return list(notes)
 
     @property
     def ranking_notes(self) -> list[str]:

@@ -17,7 +17,7 @@ from p3iv.experiments.declarations import PAPER_DATASETS, Column, declarations, 
 from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.files import write_text
-from p3iv.metrics.bootstrap import Interval
+from p3iv.metrics.intervals import Interval
 from p3iv.report.charts import strip
 from p3iv.report.html import document, join, notices, tag
 
@@ -228,13 +228,13 @@ def _label(text: str) -> Markup:
 
 
 def _notes(block: Block) -> Markup:
-    """How the rows compare: with their order in the paper, or with the best row."""
+    """How the rows compare, with their order in the paper or with the best row, and what the intervals leave out."""
     orders = [
         f"{column.title}: {order.same} as in the paper, {order.reversed} reversed, {order.undecided} undecided"
         for column, order in block.orders
     ]
     notes = [f"Pairs of rows, by the interval of their difference: {'; '.join(orders)}."] if orders else []
-    notes += block.ranking_notes
+    notes += block.ranking_notes + block.interval_notes
     return join(*(tag("p", note, class_="footnote") for note in notes))
 
 

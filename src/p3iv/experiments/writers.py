@@ -138,13 +138,13 @@ def table_markdown(filled: FilledTable, provenance: Provenance, finished: Finish
 
 
 def block_notes(block: Block) -> list[str]:
-    """How the rows compare: with their order in the paper, or with the best row; a line per column."""
+    """How the rows compare, with their order in the paper or with the best row, and what the intervals leave out."""
     orders = [
         f"rows of {column.title}: of {order.total} pairs, {order.same} are ordered as in the paper, {order.reversed} "
         f"are reversed, {order.undecided} undecided"
         for column, order in block.orders
     ]
-    return [*orders, *block.ranking_notes]
+    return [*orders, *block.ranking_notes, *block.interval_notes]
 
 
 def table_latex(filled: FilledTable, provenance: Provenance, finished: FinishedRuns) -> str:
@@ -171,7 +171,8 @@ def table_latex(filled: FilledTable, provenance: Provenance, finished: FinishedR
             ]
             parts.append(f"{escape_latex(row_label(row[0]))} & {' & '.join(texts)} \\\\")
         parts += [r"\bottomrule\end{tabular}"]
-        parts += [rf"\par\smallskip\raggedright\footnotesize {notes}"] if block.source else []
+        own = escape_latex(" ".join(block.interval_notes))
+        parts += [rf"\par\smallskip\raggedright\footnotesize {notes} {own}".rstrip()] if block.source else []
         parts += [r"\end{table*}", ""]
     return "\n".join(parts)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from p3iv.metrics.bootstrap import Interval, Resamples, bootstrap_means, draw_resamples, interval_of
 from p3iv.metrics.distributions import Divergences, count_actions, sampled_actions
+from p3iv.metrics.intervals import Clusters, Interval, jackknife_interval, mean_intervals
 from p3iv.metrics.references import ReferencePlans
 from p3iv.plans.distribution import PlanCounts
 
@@ -97,19 +97,18 @@ def marginal_divergences(samples: PlanCounts, references: ReferencePlans, num_ac
 
 
 def score_released(
-    plans: Tensor, references: Tensor, resamples: Resamples, *, batch_size: int = BATCH_SIZE
+    plans: Tensor, references: Tensor, clusters: Clusters, *, batch_size: int = BATCH_SIZE
 ) -> dict[str, Interval]:
     """Plans (N, T) as released code scores them.
 
-    Batches are resampled as they are. Forming them again from resampled videos would put copies of a window side by
-    side, which makes the sets of a batch smaller: in a trial with videos ordered by task, none of 40 such intervals
-    held the score of other videos of the same kind, where 36 of 40 intervals of resampled batches did.
+    The clusters of the batch IoU are its batches. Forming batches again without a video would shift all windows after
+    it into other batches.
     """
-    batches = draw_resamples([number // batch_size for number in range(len(plans))], len(resamples.draws))
+    batches = Clusters.of([number // batch_size for number in range(len(plans))])
     return {
-        "macro_precision": bootstrap_macro_precision(plans, references, resamples),
-        **bootstrap_means({"bitwise_iou": bitwise_ious(plans, references)}, resamples),
-        **bootstrap_means({"batch_iou": batch_ious(plans, references, batch_size)}, batches),
+        "macro_precision": macro_precision_interval(plans, references, clusters),
+        **mean_intervals({"bitwise_iou": bitwise_ious(plans, references)}, clusters),
+        **mean_intervals({"batch_iou": batch_ious(plans, references, batch_size)}, batches),
     }
 
 
@@ -119,35 +118,31 @@ def marginal_values(samples: PlanCounts, references: ReferencePlans, num_actions
     return {"marginal_kl": divergences.kl, "marginal_nll": divergences.nll}
 
 
-def bootstrap_macro_precision(plans: Tensor, references: Tensor, resamples: Resamples) -> Interval:
-    """Macro precision with its interval; it is not a mean over windows, so every action is counted in every video.
-
-    Rare actions are missing in some resamples, which shifts the whole distribution (in a trial on 100 videos by -0.7
-    standard errors), so the interval is shifted back until the mean of the resamples is the score.
-    """
-    value = macro_precision(plans, references)
+def macro_precision_interval(plans: Tensor, references: Tensor, clusters: Clusters) -> Interval:
+    """Macro precision with its interval; it is not a mean over windows, so every action is counted in every video."""
     actions, ids = torch.unique(torch.stack((plans, references)), return_inverse=True)  # (2, N, T)
-    total, number = (torch.zeros(len(resamples.draws), dtype=torch.float64) for _ in range(2))
+    total, number = (torch.zeros(len(clusters), dtype=torch.float64) for _ in range(2))
     for start in range(0, len(actions), _CLASSES):
-        hits, predicted, occurring = _class_counts(ids - start, min(_CLASSES, len(actions) - start), resamples)
+        counts = _class_counts(ids - start, min(_CLASSES, len(actions) - start), clusters)
+        hits, predicted, occurring = (count.sum(dim=0) - count for count in counts)  # without each of the clusters
         total += (hits / predicted.clamp_min(1)).sum(dim=1)
         number += (occurring > 0).sum(dim=1)
-    scores = total / number
-    return interval_of(value, (scores - scores.mean() + value).clamp(0, 1), resamples.draws.shape[1])
+    sizes = clusters.add_up(torch.ones(len(plans)))
+    return jackknife_interval(macro_precision(plans, references), total / number, sizes)
 
 
-def _class_counts(ids: Tensor, num_actions: int, resamples: Resamples) -> tuple[Tensor, ...]:
-    """How often actions 0 to C - 1 are hit, predicted, and predicted or referred to, in every resample: (B, C) each."""
+def _class_counts(ids: Tensor, num_actions: int, clusters: Clusters) -> tuple[Tensor, Tensor, Tensor]:
+    """How often actions 0 to C - 1 are hit, predicted, and predicted or referred to, in every cluster: (V, C) each."""
     predicted, referred = ids
-    cluster = resamples.cluster[:, None].expand_as(predicted)
-    tables = []
-    for chosen in (torch.where(predicted == referred, predicted, -1), predicted, referred):
+    cluster = clusters.number[:, None].expand_as(predicted)
+
+    def count(chosen: Tensor) -> Tensor:
         here = (chosen >= 0) & (chosen < num_actions)
         places = cluster[here] * num_actions + chosen[here]
-        counts = torch.bincount(places, minlength=resamples.draws.shape[1] * num_actions)
-        tables.append(counts.view(-1, num_actions))
-    tables[2] += tables[1]
-    return resamples.sums(torch.cat(tables, dim=1).double()).chunk(3, dim=1)
+        return torch.bincount(places, minlength=len(clusters) * num_actions).view(-1, num_actions).double()
+
+    by_plan = count(predicted)
+    return count(torch.where(predicted == referred, predicted, -1)), by_plan, by_plan + count(referred)
 
 
 def _marginals(references: ReferencePlans, groups: Tensor, num_actions: int) -> Tensor:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from p3iv.catalogue import LOSS_TERMS, METRICS, loss_term
 from p3iv.evaluation.result import PositionScore
-from p3iv.metrics.bootstrap import Interval
+from p3iv.metrics.intervals import Interval
 from p3iv.report.html import join, number, tag
 
 MAX_POINTS = 300  # of a curve: more than a screen can show

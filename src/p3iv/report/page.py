@@ -179,8 +179,8 @@ def _results(run: RunRecord, published: Published | None, captions: _Captions) -
         "Results",
         captions.table(
             score_table(run, published),
-            f"Scores on {label}, in percent, with 95 % intervals from resampled videos; each dot is on a line from 0 "
-            f"to a round number above the best. {_explain(*(metric.name for metric in metrics))}",
+            f"Scores on {label}, in percent, with 95 % intervals for other videos, not for other seeds; each dot is on "
+            f"a line from 0 to a round number above the best. {_explain(*(metric.name for metric in metrics))}",
             dagger if published else None,
             note,
         ),
