@@ -32,7 +32,8 @@ class MissingExtraError(P3ivError):
 
     def __init__(self, module: str, extra: str, purpose: str, *, command: str | None = None) -> None:
         command = command or f"pip install 'p3iv[{extra}]'"
-        super().__init__(f"{purpose} needs {module}, which is not installed. Type: {command}")
+        are = "are" if " and " in module else "is"
+        super().__init__(f"{purpose} needs {module}, which {are} not installed. Type: {command}")
 
 
 class CheckpointError(P3ivError):

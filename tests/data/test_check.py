@@ -207,15 +207,19 @@ def test_check_names_what_is_wrong(dataset: Path, spoil: Callable[[Path], None],
 
 
 def test_missing_parts_are_warnings(dataset: Path) -> None:
-    shutil.rmtree(dataset / "features")
-    change_card(dataset, encoder=None, feature_fingerprint=None)
-    (dataset / "language.npz").unlink()
-    (dataset / "split.json").unlink()
-    (dataset / "truth.jsonl").unlink()
-    findings = check_dataset(dataset)
-    assert [finding.severity for finding in findings] == ["warning", "warning"]
-    assert "no features" in findings[0].message
-    assert "no language.npz" in findings[1].message
+    for file in ("language.npz", "split.json", "truth.jsonl"):
+        (dataset / file).unlink()
+    (finding,) = check_dataset(dataset)
+    assert finding.severity == "warning"
+    assert "no language.npz" in finding.message
+
+
+def test_a_folder_made_by_hand_lacks_only_features(tmp_path: Path) -> None:
+    """`p3iv extract`, the next command, writes features, language.npz and dataset.yaml."""
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\na,tea,boil water,1,4\na,tea,pour water,5,9\n")
+    (finding,) = check_dataset(tmp_path)
+    assert finding.severity == "warning"
+    assert finding.message == f"no features yet; make them with `p3iv extract {tmp_path}`"
 
 
 def test_one_error_does_not_hide_another(dataset: Path) -> None:

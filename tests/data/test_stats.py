@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,22 @@ def test_stats_count_what_a_plain_loop_counts(tabletop: Path) -> None:
     assert of_3.repeated_action_share == sum(len(set(plan)) < 3 for _, plan in plans) / len(plans)
     assert of_3.plans_per_pair == pytest.approx(sum(sharing.values()) / len(pairs))
     assert of_3.plans_per_window == pytest.approx(sum(sharing[plan[0], plan[-1]] for _, plan in plans) / len(plans))
+
+
+def test_videos_without_features_are_not_counted_as_training_does_not_use_them(tabletop: Path) -> None:
+    opened = open_dataset(tabletop)
+    assert opened.split is not None
+    blind = replace(next(video for video in opened.videos if video.id in opened.split.train), id="blind")
+    split = replace(opened.split, train=(*opened.split.train, "blind"))
+    settings = CurationSettings(split="release")
+    stats, with_blind = (
+        describe_dataset(one, settings, horizons=(3,))
+        for one in (opened, replace(opened, videos=(*opened.videos, blind), split=split))
+    )
+    assert with_blind.videos == stats.videos + 1
+    assert with_blind.videos_by_side == stats.videos_by_side
+    assert with_blind.horizons == stats.horizons
+    assert with_blind.notes == ("1 video without features, so not used: blind",)
 
 
 def test_too_few_videos_still_have_windows_but_a_wrong_split_is_an_error(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,6 +109,30 @@ def test_windows_of_videos_without_features_are_left_out_and_said(dataset: Datas
     data = load_planning_data(replace(dataset, videos=(*dataset.videos, blind), split=split), RELEASE)
     assert "blind" not in {window.video for window in data.train.windows}
     assert any("blind" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"horizon": 40}, r"no usable train, val, test window of horizon 40\. Its longest video has 12 steps\. .*"
+         r"--horizon 12 or less\.$"),
+        ({"horizon": 12, "window": "after-start"}, r"--horizon 11 or less\.$"),
+        ({"horizon": 14, "protocol": 2}, r"--horizon 13 or less\.$"),
+    ],
+)  # fmt: skip
+def test_a_horizon_that_is_too_long_says_which_one_is_not(
+    dataset: Dataset, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DatasetError, match=message):
+        load_planning_data(dataset, replace(RELEASE, **change))
+
+
+def test_a_side_without_features_says_why(dataset: Dataset) -> None:
+    assert dataset.split is not None
+    blind = replace(dataset.videos[0], id="blind")
+    split = replace(dataset.split, val=("blind",))
+    with pytest.raises(DatasetError, match=r"no usable val window of horizon 3\. .* without features .* blind\. "):
+        load_planning_data(replace(dataset, videos=(*dataset.videos, blind), split=split), RELEASE)
 
 
 def test_a_dataset_without_features_says_how_to_get_some(dataset: Dataset, tmp_path: Path) -> None:

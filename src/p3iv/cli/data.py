@@ -277,12 +277,13 @@ def _print_stats(stats: DatasetStats) -> None:
         markup=False,
     )
     if stats.untimed:
-        by_length = ", ".join(f"{number} of {length} steps" for length, number in stats.untimed.items())
+        by_length = ", ".join(f"{number} of {counted(length, 'step')}" for length, number in stats.untimed.items())
         out.print(f"without times: {by_length}; each gives one window, at the horizon of its length")
     if stats.features:
         shown = stats.features
         out.print(
-            f"features: {shown['videos']} videos, {shown['rows']} rows of {shown['width']} {shown['dtype']} values"
+            f"features: {counted(shown['videos'], 'video')}, {counted(shown['rows'], 'row')} of {shown['width']} "
+            f"{shown['dtype']} values"
         )
     sides = ", ".join(f"{side} {count}" for side, count in stats.videos_by_side.items())
     out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""), markup=False)

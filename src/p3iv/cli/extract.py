@@ -38,6 +38,7 @@ from p3iv.encoders.registry import (
     WEIGHTS_HELP,
 )
 from p3iv.features.store_index import DTYPES
+from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.extraction.align import AlignmentReport
@@ -138,7 +139,8 @@ def _print_extraction(report: ExtractionReport) -> None:
     if report.problems:
         err.print("After fixing them, rerun with --overwrite; only these videos are read again.", markup=False)
     if report.num_resumed:
-        out.print(f"{report.num_resumed} videos were done by an earlier, interrupted run", markup=False)
+        done = counted(report.num_resumed, "video")
+        out.print(f"{done} finished by an earlier, interrupted run", markup=False)
     out.print(f"{report.encoder} features of {describe_features(report.features)} -> {report.folder}", markup=False)
     texts = f"step embeddings by {report.text_encoder}" if report.text_encoder else "no step embeddings"
     out.print(
@@ -182,8 +184,8 @@ def align_command(
 
 def _print_alignment(report: AlignmentReport, split: str) -> None:
     out.print(
-        f"trained on {report.num_steps} steps of {report.num_actions} actions in the {report.num_videos} training "
-        f"videos ({split}; train with the same)",
+        f"trained on {counted(report.num_steps, 'step')} of {counted(report.num_actions, 'action')} in "
+        f"{counted(report.num_videos, 'training video')} ({split}; train with the same)",
         markup=False,
     )
     out.print(

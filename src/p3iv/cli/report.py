@@ -8,6 +8,7 @@ import typer
 
 from p3iv.cli.console import out, print_json, print_note
 from p3iv.cli.options import AsJson, MovedDataset, RunDir
+from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.report.run_files import RunRecord
@@ -36,7 +37,8 @@ def report_command(
         return
     for note in result.notes:
         print_note(note)
-    out.print(f"{result.num_windows} windows, {result.num_cases} of them in the gallery -> {result.path}", markup=False)
+    windows = counted(result.num_windows, "window")
+    out.print(f"{windows}, {result.num_cases} of them in the gallery -> {result.path}", markup=False)
 
 
 def published_for(run: RunRecord) -> Published | None:

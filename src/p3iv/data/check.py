@@ -92,7 +92,7 @@ def check_dataset(folder: Path) -> list[Finding]:
         return [Finding("error", str(error))]
     dataset = _open_usable_parts(folder)
     checks = (
-        _check_card(folder),
+        _check_card(dataset),
         _check_steps(folder),
         _check_split(dataset),
         _check_features(dataset),
@@ -126,12 +126,13 @@ def _check_opens(folder: Path) -> Iterator[Finding]:
     yield from ()
 
 
-def _check_card(folder: Path) -> Iterator[Finding]:
-    if not os.path.lexists(folder / "dataset.yaml"):
-        yield Finding("warning", "no dataset.yaml, which is written last: the folder may be incomplete")
+def _check_card(dataset: Dataset) -> Iterator[Finding]:
+    if not os.path.lexists(dataset.folder / "dataset.yaml"):
+        if dataset.features is not None:  # without them the folder is new, and `p3iv extract` writes it
+            yield Finding("warning", "no dataset.yaml, which is written last: the folder may be incomplete")
         return
-    read_card(folder)
-    if unknown := unknown_keys(folder):
+    read_card(dataset.folder)
+    if unknown := unknown_keys(dataset.folder):
         yield Finding("warning", f"dataset.yaml has unknown keys, perhaps misspelt: {listed(unknown)}")
 
 
@@ -178,7 +179,7 @@ def _check_features(dataset: Dataset) -> Iterator[Finding]:
         if encoder := dataset.card.encoder:
             yield Finding("error", f"dataset.yaml names {encoder} features, but there is no folder features")
         else:
-            yield Finding("warning", "no features, so no planner can be trained; make them with p3iv extract")
+            yield Finding("warning", f"no features yet; make them with `p3iv extract {dataset.folder}`")
         return
     store.verify()
     expected = dataset.card.feature_fingerprint
@@ -203,9 +204,9 @@ def _last_end_s(video: Video) -> float:
 def _check_language(dataset: Dataset) -> Iterator[Finding]:
     path = dataset.folder / "language.npz"
     if not os.path.lexists(path):
-        yield Finding(
-            "warning", "no language.npz, which the language loss needs (p3iv data import ... --language FILE)"
-        )
+        if dataset.features is not None:  # otherwise `p3iv extract` writes both
+            what = "no language.npz, the embeddings of the step texts that p3iv and p3iv-plus learn from"
+            yield Finding("warning", f"{what}; import them with `p3iv data import folder ... --language FILE`")
         return
     known = set(read_language(path).names)
     seen = dict.fromkeys(step.action for video in dataset.videos for step in video.steps)

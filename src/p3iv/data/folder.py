@@ -270,9 +270,8 @@ def _require_one_row_each(language: LanguageTable, seen: Vocabulary, folder: Pat
     if len(known) < len(language.names):
         raise DatasetError(f"{folder / 'language.npz'} has two rows for one step. {again}")
     if missing := [name for name in seen.names if name not in known]:
-        raise DatasetError(
-            f"{folder / 'language.npz'} has no embedding for {len(missing)} steps: {listed(missing)}. {again}"
-        )
+        steps = f"{counted(len(missing), 'step')}: {listed(missing)}"
+        raise DatasetError(f"{folder / 'language.npz'} has no embedding for {steps}. {again}")
 
 
 def _read_line(where: str, line: bytes, reader: TruthReader) -> TrueWindow:

@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from p3iv.config import CurationSettings
 from p3iv.data.folder import Dataset
 from p3iv.data.windows import TooFewVideosError, choose_split, curate_windows, cut_windows
-from p3iv.types import SIDES, Window
+from p3iv.types import SIDES, Video, Window, counted, listed
 
 HORIZONS = (3, 4, 5, 6)
 
@@ -43,7 +44,7 @@ class DatasetStats:
     untimed: dict[int, int]  # number of videos without times, by their number of steps; each gives one window
     split: str
     videos_by_side: dict[str, int]  # empty for a split by window
-    features: dict[str, object] | None
+    features: dict[str, Any] | None
     windows: dict[int, int]  # per horizon
     horizons: dict[int, HorizonStats]
     notes: tuple[str, ...]
@@ -52,7 +53,10 @@ class DatasetStats:
 def describe_dataset(
     dataset: Dataset, settings: CurationSettings, *, horizons: Sequence[int] = HORIZONS
 ) -> DatasetStats:
-    """Count videos, steps and windows, per horizon and side of the chosen split."""
+    """Count videos, steps and windows, per horizon and side of the chosen split.
+
+    Where a dataset has features, windows and the videos of the sides are those with features: the others are not used.
+    """
     steps = [len(video.steps) for video in dataset.videos]
     seen = {step.action for video in dataset.videos for step in video.steps}
     by_horizon: dict[int, HorizonStats] = {}
@@ -81,7 +85,7 @@ def describe_dataset(
 
 
 def _describe_horizon(dataset: Dataset, settings: CurationSettings) -> tuple[HorizonStats, list[str]]:
-    windows = cut_windows(dataset.videos, dataset.vocabulary, settings)
+    windows = cut_windows(_usable_videos(dataset), dataset.vocabulary, settings)
     by_side, notes = _count_by_side(dataset, settings)
     plans_of = _plans_by_pair(windows)
     stats = HorizonStats(
@@ -93,7 +97,8 @@ def _describe_horizon(dataset: Dataset, settings: CurationSettings) -> tuple[Hor
         plans_per_window=_mean([len(plans_of[w.action_ids[0], w.action_ids[-1]]) for w in windows]),
     )
     if not windows:
-        notes.append(f"no window: the longest video has {max(len(video.steps) for video in dataset.videos)} steps")
+        longest = max(len(video.steps) for video in dataset.videos)
+        notes.append(f"no window: the longest video has {counted(longest, 'step')}")
     return stats, notes
 
 
@@ -103,7 +108,13 @@ def _count_by_side(dataset: Dataset, settings: CurationSettings) -> tuple[dict[s
         sets = curate_windows(dataset.videos, dataset.vocabulary, settings, release_split=dataset.split)
     except TooFewVideosError:
         return {}, []  # _videos_by_side notes it once for all horizons
-    return {side: len(sets.side(side)) for side in SIDES}, list(sets.notes)
+    usable = {video.id for video in _usable_videos(dataset)}
+    return {side: sum(w.video in usable for w in sets.side(side)) for side in SIDES}, list(sets.notes)
+
+
+def _usable_videos(dataset: Dataset) -> tuple[Video, ...]:
+    store = dataset.features
+    return dataset.videos if store is None else tuple(video for video in dataset.videos if video.id in store)
 
 
 def _plans_by_pair(windows: Sequence[Window]) -> dict[tuple[int, int], set[tuple[int, ...]]]:
@@ -127,10 +138,13 @@ def _videos_by_side(dataset: Dataset, settings: CurationSettings) -> tuple[dict[
         split, _ = choose_split([video.id for video in dataset.videos], settings, release_split=dataset.split)
     except TooFewVideosError as error:
         return {}, [f"not split: {error}"]
-    return {side: len(split.side(side)) for side in SIDES}, []
+    usable = {video.id for video in _usable_videos(dataset)}
+    lost = sorted(video.id for video in dataset.videos if video.id not in usable)
+    notes = [f"{counted(len(lost), 'video')} without features, so not used: {listed(lost)}"] if lost else []
+    return {side: sum(video in usable for video in split.side(side)) for side in SIDES}, notes
 
 
-def _describe_features(dataset: Dataset) -> dict[str, object] | None:
+def _describe_features(dataset: Dataset) -> dict[str, Any] | None:
     store = dataset.features
     if store is None:
         return None

@@ -173,13 +173,19 @@ def _require_times(dataset: Dataset) -> None:
 def _require_windows(
     dataset: Dataset, config: DataConfig, windows: Mapping[Side, Sequence[Window]], notes: Sequence[str]
 ) -> None:
-    for side in SIDES:
-        if not windows[side]:
-            longest = max(len(video.steps) for video in dataset.videos)
-            raise DatasetError(
-                f"{dataset.folder}: no usable {side} window of horizon {config.horizon}; the longest video has "
-                f"{longest} steps. {' '.join(notes)}"
-            )
+    empty = [side for side in SIDES if not windows[side]]
+    if not empty:
+        return
+    longest = max(len(video.steps) for video in dataset.videos)
+    missing = config.num_actions + (config.window == "after-start") - longest
+    found = f"{dataset.folder} has no usable {listed(empty)} window of horizon {config.horizon}."
+    if missing > 0:
+        shorter = (
+            f" Plan fewer steps: --horizon {config.horizon - missing} or less." if config.horizon > missing else ""
+        )
+        raise DatasetError(f"{found} Its longest video has {counted(longest, 'step')}.{shorter}")
+    reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in notes)
+    raise DatasetError(f"{found}{reasons} `p3iv data stats {dataset.folder}` counts the windows of each side.")
 
 
 def observe_moments(dataset: Dataset, moments: Sequence[tuple[str, float]], observation: str) -> Tensor:

@@ -136,7 +136,8 @@ def _what_is_missing(missing: list[Action], table: LanguageTable, free: list[str
     if rename:
         pasted = json.dumps(rename, indent=2, ensure_ascii=False)
         advice = f"If these are the same steps, save this as rename.json and pass --rename rename.json:\n{pasted}"
-    return f"{len(missing)} steps have no embedding in the language table:\n" + "\n".join(lines) + f"\n{advice}"
+    have = "step has" if len(missing) == 1 else "steps have"
+    return f"{len(missing)} {have} no embedding in the language table:\n" + "\n".join(lines) + f"\n{advice}"
 
 
 def _json_pairs(text: str) -> list[tuple[str, str]]:
