@@ -58,15 +58,17 @@ class PlannerSection(Section):
 class ModelConfig(Section):
     """Sizes of the network; the defaults are the paper's (supplement C), or ours if it does not state them."""
 
-    width: int = setting(128, "width D of the hidden states", ge=2, multiple_of=2)
-    layers: int = setting(2, "number of decoder blocks", ge=1)
+    width: int = setting(128, "width D of the hidden states", ge=2, le=2**16, multiple_of=2)
+    layers: int = setting(2, "number of decoder blocks", ge=1, le=100)
     heads: int = setting(8, "heads of every attention; a divisor of the width", ge=1)
-    memory_slots: int = setting(128, "slots of the learned memory; 0 removes the cross-attention", ge=0)
-    noise_width: int = setting(32, "width of the latent z; 0 makes the planner deterministic", ge=0)
-    feed_forward: int = setting(512, "hidden width of the feed-forward layers", ge=1)
+    memory_slots: int = setting(128, "slots of the learned memory; 0 removes the cross-attention", ge=0, le=2**16)
+    noise_width: int = setting(32, "width of the latent z; 0 makes the planner deterministic", ge=0, le=2**16)
+    feed_forward: int = setting(512, "hidden width of the feed-forward layers", ge=1, le=2**16)
     dropout: float = setting(0.1, "dropout on the outputs of the sub-layers", ge=0, le=0.9)
-    encoder_hidden: int = setting(256, "hidden width of the MLPs for observations and step descriptions", ge=1)
-    head_hidden: int = setting(128, "hidden width of the heads h_a and h_v", ge=1)
+    encoder_hidden: int = setting(
+        256, "hidden width of the MLPs for observations and step descriptions", ge=1, le=2**16
+    )
+    head_hidden: int = setting(128, "hidden width of the heads h_a and h_v", ge=1, le=2**16)
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -127,12 +129,12 @@ class BaselineConfig(PlannerSection):
     """Choices of the baselines; the file of each baseline names those that it reads."""
 
     neighbours: int = setting(1, "retrieval: number of neighbours; more than 1 give a distribution of plans", ge=1)
-    beam: int = setting(10, "DDN and PlaTe: width of the beam search", ge=1)
+    beam: int = setting(10, "DDN and PlaTe: width of the beam search", ge=1, le=1000)
     goal_weight: float | None = setting(
         None, "DDN and PlaTe: weight of the distance to the goal; null: chosen on validation windows", ge=0
     )
     temperature: float = setting(1.0, "temperature of plans that are sampled action by action", gt=0)
-    inner_steps: int = setting(4, "UPN: steps of gradient descent on a plan", ge=1)
+    inner_steps: int = setting(4, "UPN: steps of gradient descent on a plan", ge=1, le=1000)
     inner_rate: float = setting(10.0, "UPN: initial rate of these steps", gt=0)
 
 
@@ -174,7 +176,7 @@ class PlusConfig(PlannerSection):
 class CurationSettings(Section):
     """How windows are cut and divided into train, val and test."""
 
-    horizon: int = setting(3, "number of actions T in a plan; under protocol 2, T - 1 are predicted", ge=1)
+    horizon: int = setting(3, "number of actions T in a plan; under protocol 2, T - 1 are predicted", ge=1, le=1000)
     window: str = setting(
         "inclusive",
         "the start observation shows the first action of the plan, or (after-start) the action before it",

@@ -33,20 +33,22 @@ UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud
 MAX_NAME = 500  # characters
 
 
-def check_plain(text: str) -> str:
+def check_plain(text: str, max_length: int = MAX_NAME) -> str:
     """The text, if it can be printed in one line.
 
     Raises:
         ValueError: it is too long, or has characters that are not printed.
     """
-    if len(text) > MAX_NAME:
-        raise ValueError(f"a text of {len(text)} characters, expected at most {MAX_NAME}")
+    if len(text) > max_length:
+        raise ValueError(f"a text of {len(text)} characters, expected at most {max_length}")
     if UNFIT.search(text):
         raise ValueError(f"{shown(text)}, expected a text without control characters")
     return text
 
 
-PlainText = Annotated[str, AfterValidator(check_plain)]  # a name or a label in a pydantic model
+PlainText = Annotated[str, AfterValidator(check_plain)]  # a name in a pydantic model
+
+Label = Annotated[str, AfterValidator(lambda text: check_plain(text, 4 * MAX_NAME))]  # several names in one text
 
 
 def read_model(path: Path, model: type[ModelT], *, error: type[P3ivError], advice: str) -> ModelT:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -31,10 +32,10 @@ SelectionScore = tuple[float, ...]  # of two epochs, the one with the larger sco
 class PlannerShape:
     """Sizes that come with the data."""
 
-    horizon: int  # T, positions that are predicted
-    num_actions: int  # A
-    feature_width: int  # F, of one observation
-    target_width: int  # F_l, of a step description (or of a visual feature under strong supervision)
+    horizon: PositiveInt  # T, positions that are predicted
+    num_actions: PositiveInt  # A
+    feature_width: PositiveInt  # F, of one observation
+    target_width: PositiveInt  # F_l, of a step description (or of a visual feature under strong supervision)
 
     @classmethod
     def of(cls, data: PlanningData, config: Config) -> PlannerShape:
@@ -124,6 +125,10 @@ class BasePlanner(nn.Module, ABC):
     @abstractmethod
     def fit(self, data: PlanningData) -> None:
         """Compute what is known before the first training step: feature scales, counts, neighbours."""
+
+    def check_loaded(self) -> None:
+        """Raise a ValueError if tables that were loaded contradict each other; by default nothing can."""
+        return
 
     @abstractmethod
     def make_learner(self, data: PlanningData, sync: Sync) -> Learner:

@@ -8,16 +8,18 @@ one file, saving ends with a single rename: if the process is killed at any mome
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from p3iv.config import Config, config_from
 from p3iv.errors import CheckpointError, ConfigError
@@ -28,12 +30,17 @@ from p3iv.planners.layers import check_precision, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
+from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
 
 BEST = Path("checkpoints/best/model.safetensors")
 
 LAST = Path("checkpoints/last/state.safetensors")
 
 FORMAT = 3
+
+MAX_HEADER = 2**24  # characters; 5,000 actions need about 300,000
+
+Shape = tuple[int, ...]
 
 # Settings of optim that may differ when a run is resumed.
 CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learning_rate")
@@ -102,17 +109,69 @@ def save_last(run: Path, learner: Learner, header: Header) -> None:
 
 def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     """The planner of a checkpoint file, in evaluation mode."""
-    tensors, header = read_checkpoint(path)
-    if header.config.optim.precision != "mixed":  # mixed precision is for training only
-        check_precision(header.config.optim, torch.device(device))
-    planner = planner_class(header.config.planner)(header.shape, header.config).to(dtype_of(header.config.optim))
-    _load_module(planner, _part(tensors, "planner"), path)
-    matrices = _part(tensors, "transitions")
-    size = (header.shape.num_actions,) * 2
-    if any(kind not in matrices or matrices[kind].shape != size for kind in ("row", "paper")):
-        raise CheckpointError(f"{path} has no transitions for its {size[0]} actions, so it is not a planner.")
+    with _opened(path) as file:
+        header = _header_of(file, path)
+        if header.config.optim.precision != "mixed":  # mixed precision is for training only
+            check_precision(header.config.optim, torch.device(device))
+        tensors = _read_tensors(file, _planner_shapes(header), path)
+        planner = planner_class(header.config.planner)(header.shape, header.config).to(dtype_of(header.config.optim))
+        _load_module(planner, _part(tensors, "planner"), path)
+        planner.check_loaded()
+        matrices = _part(tensors, "transitions")
+        if any(bool((matrix < 0).any()) for matrix in matrices.values()):
+            raise ValueError("its transitions are negative")
     transitions = Transitions(matrices["row"], matrices["paper"], float(matrices["smoothing"]))
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
+
+
+def _planner_shapes(header: Header) -> dict[str, Shape]:
+    """The shapes of the tensors of a planner with this header; nothing of their size is allocated."""
+    with torch.device("meta"), _NoRandomNumbers():
+        planner = planner_class(header.config.planner)(header.shape, header.config)
+    size = header.shape.num_actions
+    transitions: dict[str, Shape] = {"row": (size, size), "paper": (size, size), "smoothing": ()}
+    return {
+        **{f"planner.{name}": tuple(tensor.shape) for name, tensor in planner.state_dict().items()},
+        **{f"transitions.{kind}": shape for kind, shape in transitions.items()},
+    }
+
+
+class _NoRandomNumbers(TorchFunctionMode):
+    """Leaves random tensors empty: on the meta device, torch.randn imports 800 modules, which takes a second."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        function = torch.empty if function is torch.randn else function
+        return function(*args, **(kwargs or {}))
+
+
+def _read_tensors(file: Any, expected: Mapping[str, Shape], path: Path) -> dict[str, Tensor]:
+    """All tensors of an opened checkpoint, after their shapes were compared; a size of 0 stands for any.
+
+    Raises:
+        CheckpointError: if a tensor is missing, unknown, of another shape or not finite.
+    """
+    stored = file.keys()
+    found: dict[str, Shape] = {name: tuple(file.get_slice(name).get_shape()) for name in stored}
+    for names, problem in (
+        ([name for name in expected if name not in found], "has no tensor"),
+        ([name for name in found if name not in expected], "has an unknown tensor"),
+        ([name for name in found if not _fits(found[name], expected.get(name, ()))], "has another shape in its tensor"),
+    ):
+        if names:
+            raise CheckpointError(
+                f"{path} does not fit its own configuration: it {problem} {cut(names[0])}. Train it again."
+            )
+    tensors = {name: file.get_tensor(name) for name in found}
+    for name, tensor in tensors.items():
+        if tensor.is_complex() or not bool(tensor.isfinite().all()):
+            raise CheckpointError(f"{path} is damaged: {cut(name)} holds values that are not finite. Train it again.")
+    return tensors
+
+
+def _fits(found: Shape, expected: Shape) -> bool:
+    return len(found) == len(expected) and all(
+        wanted in (0, size) for size, wanted in zip(found, expected, strict=True)
+    )
 
 
 def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlanner:
@@ -140,13 +199,32 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
 def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
     """Restore the learner, after checking that the checkpoint matches the requested configuration."""
     path = run / LAST
-    tensors, header = read_checkpoint(path)
-    check_fits(header, expected, path)
-    for prefix, module in learner.modules.items():
-        _load_module(module, _part(tensors, prefix), path)
-    for prefix, optimizer in learner.optimizers.items():
-        _load_optimizer(optimizer, _part(tensors, prefix))
+    with _opened(path) as file:
+        header = _header_of(file, path)
+        check_fits(header, expected, path)
+        tensors = _read_tensors(file, _learner_shapes(learner, file.keys()), path)
+        for prefix, module in learner.modules.items():
+            _load_module(module, _part(tensors, prefix), path)
+        for prefix, optimizer in learner.optimizers.items():
+            _load_optimizer(optimizer, _part(tensors, prefix))
     return header.progress
+
+
+def _learner_shapes(learner: Learner, names: Iterable[str]) -> dict[str, Shape]:
+    """The shapes of all modules and of the optimisers' states; a parameter that had no gradient has no state."""
+    shapes: dict[str, Shape] = {
+        f"{prefix}.{name}": tuple(tensor.shape)
+        for prefix, module in learner.modules.items()
+        for name, tensor in module.state_dict().items()
+    }
+    there = {name.rpartition(".")[0] for name in names}
+    for prefix, optimizer in learner.optimizers.items():
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for number, parameter in enumerate(parameters):
+            if (state := f"{prefix}.{number}") in there:
+                shape = tuple(parameter.shape)
+                shapes |= {f"{state}.step": (), f"{state}.exp_avg": shape, f"{state}.exp_avg_sq": shape}
+    return shapes
 
 
 def check_fits(found: Header, expected: Header, path: Path) -> None:
@@ -170,19 +248,12 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
         )
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Header]:
-    """The tensors and the header of a checkpoint file.
+def read_header(path: Path) -> Header:
+    """The header of a checkpoint file, without its tensors.
 
     Raises:
         CheckpointError: if there is no such file, or it is not a checkpoint of this format.
     """
-    with _opened(path) as file:
-        header, names = _header_of(file, path), file.keys()
-        return {name: file.get_tensor(name) for name in names}, header
-
-
-def read_header(path: Path) -> Header:
-    """The header of a checkpoint file, without its tensors; errors as in `read_checkpoint`."""
     with _opened(path) as file:
         return _header_of(file, path)
 
@@ -194,15 +265,20 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
             yield file
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, ConfigError) as error:
-        raise CheckpointError(f"{path} is not a p3iv checkpoint: {error}") from error
+    except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError, ConfigError) as error:
+        raise CheckpointError(f"{path} is not a p3iv checkpoint: {cut(str(error))}") from error
 
 
 def _header_of(file: Any, path: Path) -> Header:
-    content = json.loads((file.metadata() or {}).get("p3iv", "null"))
+    text = (file.metadata() or {}).get("p3iv", "null")
+    if len(text) > MAX_HEADER:
+        raise ValueError(f"a header of {len(text)} characters, at most {MAX_HEADER} are allowed")
+    content = parse_json(text, parse_constant=float)
+    if not isinstance(content, dict) or "format" not in content:
+        raise ValueError("it has no header that p3iv wrote")
     if content["format"] != FORMAT:
         raise CheckpointError(
-            f"{path} has checkpoint format {content['format']!r}, but this version of p3iv reads format {FORMAT}. "
+            f"{path} has checkpoint format {shown(content['format'])}, but this version of p3iv reads format {FORMAT}. "
             f"Train it again: p3iv train DIR --out RUN."
         )
     return _header_from(content)
@@ -221,18 +297,33 @@ def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
 
 
 def _header_from(content: dict[str, Any]) -> Header:
-    progress = dict(content["progress"])
-    progress["best"] = PlanScores(**progress["best"]) if progress["best"] else None
-    progress["selection_score"] = tuple(progress["selection_score"])
+    config, shape = config_from(content.get("config")), _checked(content, "shape", PlannerShape)
+    names: tuple[str, ...] = _checked(content, "names", tuple[PlainText, ...])
+    if shape.num_actions != len(names):
+        raise ValueError(f"{len(names)} names for {shape.num_actions} actions")
+    if shape.horizon != config.data.num_actions:
+        raise ValueError(f"{config.data.num_actions} positions in its settings and {shape.horizon} in its shape")
     return Header(
-        config=config_from(content["config"]),
-        shape=PlannerShape(**content["shape"]),
-        names=tuple(content["names"]),
-        encoder=content["encoder"],
-        data_label=str(content["data_label"]),
-        data_fingerprint=str(content["data_fingerprint"]),
-        progress=Progress(**progress),
+        config=config,
+        shape=shape,
+        names=names,
+        encoder=_checked(content, "encoder", PlainText | None),
+        data_label=_checked(content, "data_label", Label),
+        data_fingerprint=_checked(content, "data_fingerprint", PlainText),
+        progress=_checked(content, "progress", Progress),
     )
+
+
+def _checked(content: dict[str, Any], key: str, kind: Any) -> Any:
+    """An entry of the header as the type that it must have.
+
+    Raises:
+        ValueError: naming the value that is of another type.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(content.get(key))
+    except ValidationError as error:
+        raise ValueError(f"{key}: {explain(error)}") from error
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -258,6 +349,7 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) 
 def _difference(have: Any, want: Any) -> str:
     """The settings in which two configurations differ."""
     if not hasattr(have, "__dataclass_fields__"):
-        return f"{have!r}, not {want!r}"
+        return f"{shown(have)}, not {shown(want)}"
     have, want = asdict(have), asdict(want)
-    return ", ".join(f"{name}={have[name]!r}, not {want[name]!r}" for name in have if have[name] != want[name])
+    changed = [name for name in have if have[name] != want[name]]
+    return ", ".join(f"{name}={shown(have[name])}, not {shown(want[name])}" for name in changed)

@@ -36,6 +36,16 @@ class ResizableBuffers(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
+def require_range(table: Tensor, end: int, what: str) -> None:
+    """Check numbers of a loaded table: from 0 to below `end`.
+
+    Raises:
+        ValueError: naming the table.
+    """
+    if table.dtype != torch.int64 or not bool(((table >= 0) & (table < end)).all()):
+        raise ValueError(f"its table of {what} has numbers outside 0 to {end - 1}")
+
+
 def states_of(batch: Batch) -> Tensor:
     """The observations before the first action, between actions, and after the last: (B, T + 1, F)."""
     if batch.steps is None:

@@ -16,7 +16,7 @@ from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.errors import DatasetError
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled
+from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled, require_range
 from p3iv.planners.ridge import fit_on_validation, with_intercept
 from p3iv.plans.distribution import count_plans
 
@@ -60,6 +60,16 @@ class Majority(ResizableBuffers, Baseline):
             plan_counts=torch.cat([table.counts for table in tables]),
             first_plan=sizes.cumsum(0),
         )
+
+    def check_loaded(self) -> None:
+        num_plans, num_tasks = len(self.task_plans), self.task_weights.shape[1]
+        require_range(self.task_plans, self.shape.num_actions, "plans")
+        require_range(self.plan_counts - 1, 2**31, "counts")
+        require_range(self.first_plan, num_plans + 1, "procedures")
+        if len(self.plan_counts) != num_plans or len(self.first_plan) != num_tasks + 1:
+            raise ValueError("its tables of plans have different lengths")
+        if not num_tasks or bool((self.first_plan.diff() < 1).any()):
+            raise ValueError("it has a procedure without a plan")
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         return self.task_plans[self.first_plan[self.predict_task(start, goal)]]

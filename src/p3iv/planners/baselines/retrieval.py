@@ -15,7 +15,7 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.planners.base import PlannerShape
-from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled
+from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled, require_range
 
 _BLOCK = 1024  # windows compared at a time
 
@@ -37,6 +37,11 @@ class Retrieval(ResizableBuffers, Baseline):
     def fit(self, data: PlanningData) -> None:
         super().fit(data)
         self.store(known=_pair(data.train.start, data.train.goal), known_plans=data.train.action_ids)
+
+    def check_loaded(self) -> None:
+        require_range(self.known_plans, self.shape.num_actions, "plans")
+        if len(self.known) != len(self.known_plans) or not len(self.known):
+            raise ValueError("it has no plans, or not as many as windows")
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         return _most_frequent(self._neighbours(start, goal))
