@@ -21,12 +21,13 @@ from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MOMENT_FORMS
 from p3iv.errors import ConfigError, PlanError
+from p3iv.features.store import join_rows
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
 from p3iv.plans.decoding import has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps, count_plans
 from p3iv.plans.draws import Draws, SampleSettings
-from p3iv.types import counted, listed
+from p3iv.types import Array, counted, listed
 from p3iv.validation import shown
 
 if TYPE_CHECKING:
@@ -198,21 +199,30 @@ class MomentReader:
         Raises:
             P3ivError: naming the moment and the forms that a moment can have.
         """
-        moment, path = _MOMENT.fullmatch(text), Path(text)
+        moment = _MOMENT.fullmatch(text)
         if moment is not None and is_of_dataset(text) and self.dataset is not None:
             from p3iv.data.tensors import observe_moments
 
             return observe_moments(self.dataset, [(moment["video"], float(moment["second"]))], self._observation)[0]
+        return torch.from_numpy(join_rows(self._rows(text), self._observation))
+
+    def _rows(self, text: str) -> Array:
+        """The rows of a picture or a feature file, or those around a second of a video: (N, F) float32."""
+        moment, path = _MOMENT.fullmatch(text), Path(text)
         if moment is not None and not is_of_dataset(text):
-            return self._join(self._encode(Path(moment["video"]), float(moment["second"])))
+            from p3iv.extraction.worker import encode_moment
+
+            return encode_moment(Path(moment["video"]), float(moment["second"]), self.encoder)
         if not path.is_file():
             raise PlanError(f"{text!r} is not a moment. A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
             from p3iv.features.arrays import read_observation
 
-            return self._join(torch.tensor(read_observation(path), dtype=torch.float32))
+            return read_observation(path).astype(np.float32)
         if path.suffix.lower() in PICTURES:
-            return self._join(self._encode(path))
+            from p3iv.extraction.worker import encode_picture
+
+            return encode_picture(path, self.encoder)
         raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
 
     @property
@@ -229,19 +239,6 @@ class MomentReader:
                     f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset."
                 ) from error
         return self._encoder
-
-    def _encode(self, path: Path, second: float | None = None) -> Tensor:
-        """The rows of a picture, or those around a second of a video: (1 or 3, F)."""
-        from p3iv.extraction.worker import encode_moment, encode_picture
-
-        rows = encode_picture(path, self.encoder) if second is None else encode_moment(path, second, self.encoder)
-        return torch.from_numpy(rows)
-
-    def _join(self, rows: Tensor) -> Tensor:
-        """Rows around a moment (N, F) -> (F,) or, side by side, (3F,); a single row is used three times."""
-        if self._observation == "concat":
-            return (rows.expand(3, -1) if len(rows) == 1 else rows).flatten()
-        return rows.mean(dim=0)
 
 
 def is_of_dataset(text: str) -> bool:

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from p3iv.errors import FeatureError
 from p3iv.features.import_arrays import copy_store
-from p3iv.features.store import FeatureStore, StoreWriter
+from p3iv.features.store import FeatureStore, StoreWriter, join_rows
 from p3iv.features.store_index import KeptSeconds
 from p3iv.types import Video
 
@@ -256,3 +256,11 @@ def test_a_copy_keeps_what_is_absent_absent(tmp_path: Path) -> None:
     sparse(tmp_path / "features")
     copy_store(tmp_path / "features", [Video("a", "tea", ())], tmp_path / "copy")
     assert FeatureStore.open(tmp_path / "copy").kept("a") == KeptSeconds(6, (0, 2, 3))
+
+
+def test_rows_of_a_moment_are_joined_by_one_rule() -> None:
+    rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert join_rows(rows, "mean").tolist() == [2, 3]
+    assert join_rows(rows, "concat").tolist() == [0, 1, 2, 3, 4, 5]
+    assert join_rows(rows[:1], "mean").tolist() == [0, 1]
+    assert join_rows(rows[:1], "concat").tolist() == [0, 1] * 3  # a picture stands for all three seconds

@@ -153,7 +153,21 @@ def exclusive_dataset(folder: Path) -> Iterator[None]:
 LANGUAGE_FILE = "language.npz"
 UNALIGNED_FILE = "language_text.npz"  # the embeddings of the texts, after `p3iv align` has replaced language.npz
 
-VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
+VIDEO_SUFFIXES = (
+    ".mp4",
+    ".mkv",
+    ".webm",
+    ".mov",
+    ".avi",
+    ".m4v",
+    ".mpg",
+    ".mpeg",
+    ".ts",
+    ".flv",
+    ".wmv",
+    ".h264",
+    ".hevc",
+)
 
 
 def find_videos(folder: Path) -> dict[str, Path]:

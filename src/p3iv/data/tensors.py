@@ -16,7 +16,7 @@ from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset
 from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
 from p3iv.errors import DatasetError
-from p3iv.features.store import AROUND, rows_around
+from p3iv.features.store import AROUND, join_rows, rows_around
 from p3iv.types import SIDES, Side, Vocabulary, Window, counted, listed
 from p3iv.validation import shown
 
@@ -213,7 +213,7 @@ class _Reader:
         self._folder = dataset.folder
         self._store = dataset.features
         self._per_second = dataset.card.features_per_second
-        self._concat = observation == "concat"
+        self._observation = observation
         tasks = {task: number for number, task in enumerate(sorted({video.task for video in dataset.videos}))}
         self._task_of = {video.id: tasks[video.task] for video in dataset.videos}
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
@@ -265,7 +265,7 @@ class _Reader:
         A store of `extract --only-needed` may lack rows of a shifted moment: the nearest of those that it has are used,
         and without any, the rows of the moment itself.
         """
-        width = self._store.width * (len(AROUND) if self._concat else 1)
+        width = self._store.width * (len(AROUND) if self._observation == "concat" else 1)
         observed = np.empty((len(moments), width), dtype=np.float32)
         for number, (video, second) in enumerate(moments):
             num_rows = self._store.num_rows(video)
@@ -274,7 +274,7 @@ class _Reader:
             if shift_s:
                 near = self._there(video, rows_around(place + shift_s * self._per_second, num_rows), near)
             seen = self._store.rows_at(video, near).astype(np.float32)
-            observed[number] = seen.reshape(-1) if self._concat else seen.mean(axis=0)
+            observed[number] = join_rows(seen, self._observation)
         return torch.from_numpy(observed)
 
     def _there(self, video: str, wanted: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
