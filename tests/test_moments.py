@@ -37,7 +37,7 @@ def test_pictures_and_feature_files_are_moments(demo: Path, tmp_path: Path) -> N
     from PIL import Image
 
     header = load_planner(demo / "run" / BEST).header
-    reader = MomentReader(header.encoder, header.config.data.observation, None)
+    reader = MomentReader(header)
     clip = sorted((demo / "tabletop" / "videos").glob("*.mp4"))[0]
     with VideoReader(clip) as frames:
         (picture,) = frames.frames_at([2.5])

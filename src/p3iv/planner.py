@@ -9,9 +9,11 @@ for steps, probability in distribution.top(3):
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +22,12 @@ import torch
 from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MOMENT_FORMS
-from p3iv.errors import ConfigError, PlanError
+from p3iv.encoders.identity import find_difference, note_comparison
+from p3iv.errors import PlanError
 from p3iv.features.store import join_rows
-from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
+from p3iv.planners.checkpoint import BEST, Header, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
+from p3iv.planners.matching import check_features
 from p3iv.plans.decoding import has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps, count_plans
 from p3iv.plans.draws import Draws, SampleSettings
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 NUM_PLANS = 100  # that `plan` returns: nearly all of the probability, unless the plans are long
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
+OnNote = Callable[[str], object]
+
 _MOMENT = re.compile(r"(?P<video>.+)@(?P<second>\d+(\.\d+)?)", re.DOTALL)
 
 
@@ -47,11 +53,18 @@ class Planner:
     "kitchen.mp4@12.5"; `p3iv.catalogue.MOMENT_FORMS` lists the forms.
     """
 
-    def __init__(self, trained: TrainedPlanner, *, run: Path | None = None, data: Path | None = None) -> None:
+    def __init__(
+        self,
+        trained: TrainedPlanner,
+        reader: MomentReader | None = None,
+        *,
+        run: Path | None = None,
+        data: Path | None = None,
+    ) -> None:
         self.trained = trained
         self._run, self._data = run, data
         self._sampler = lru_cache(maxsize=4)(trained.sampler)
-        self._reader: MomentReader | None = None
+        self._reader = reader or MomentReader(trained.header)
 
     @classmethod
     def from_pretrained(
@@ -61,6 +74,8 @@ class Planner:
         device: str = "auto",
         ensemble: Sequence[str | Path] = (),
         data: str | Path | None = None,
+        encoder: EncoderChoice | None = None,
+        on_note: OnNote = warnings.warn,
     ) -> Planner:
         """Load a planner.
 
@@ -69,12 +84,15 @@ class Planner:
             device: auto, cpu, cuda or mps.
             ensemble: more runs, whose probabilities are averaged with those of the first.
             data: the dataset folder, if it has moved since training.
+            encoder: the encoder of new videos and pictures, where the checkpoint's own cannot be found.
+            on_note: is called with what the user should know, such as that an encoder cannot be checked.
         """
         paths = [Path(one) for one in (path, *ensemble)]
         files = [one if one.is_file() else one / BEST for one in paths]
         trained = load_ensemble(files, device=str(choose_device(device)))
         run = None if paths[0].is_file() else paths[0]
-        return cls(trained, run=run, data=None if data is None else Path(data))
+        reader = MomentReader(trained.header, encoder or EncoderChoice(), on_note)
+        return cls(trained, reader, run=run, data=None if data is None else Path(data))
 
     @property
     def horizon(self) -> int:
@@ -170,28 +188,45 @@ class Planner:
         return array
 
     def _read(self, text: str) -> Tensor:
-        header = self.trained.header
-        if self._reader is None:
-            self._reader = MomentReader(header.encoder, header.config.data.observation)
         if is_of_dataset(text) and self._reader.dataset is None and (self._run or self._data):
             from p3iv.training.run_folder import dataset_of
 
-            self._reader.dataset = dataset_of(self._run or Path(), self._data)
+            self._reader.use_dataset(dataset_of(self._run or Path(), self._data))
         return self._reader.read(text)
+
+
+@dataclass(frozen=True)
+class EncoderChoice:
+    """What a user says about the encoder of new videos and pictures; it must be the one of the planner's features."""
+
+    name: str | None = None  # None: as in the checkpoint
+    weights: str | None = None
+    allow_download: bool = False  # of the model that `weights` or the checkpoint names on the hub
 
 
 class MomentReader:
     """Reads moments in the form that one planner needs; the encoder is built when a picture or video first needs it.
 
     Args:
-        encoder: the encoder of the features that the planner was trained on, as its checkpoint names it.
-        observation: `mean` or `concat`, as the planner was trained.
-        dataset: where VIDEO@SECONDS is looked up, if there is one.
+        header: of the planner's checkpoint.
+        choice: what the user says about the encoder.
+        on_note: is called with what the user should know.
     """
 
-    def __init__(self, encoder: str | None, observation: str, dataset: Dataset | None = None) -> None:
-        self._encoder_name, self._observation, self.dataset = encoder, observation, dataset
-        self._encoder: VideoEncoder | None = None
+    def __init__(self, header: Header, choice: EncoderChoice | None = None, on_note: OnNote = warnings.warn) -> None:
+        self._header, self._choice, self._on_note = header, choice or EncoderChoice(), on_note
+        self._observation = header.config.data.observation
+        self.dataset: Dataset | None = None  # where VIDEO@SECONDS is looked up, if there is one
+
+    def use_dataset(self, dataset: Dataset) -> None:
+        """Look VIDEO@SECONDS up in this dataset.
+
+        Raises:
+            DatasetError: its features are not those of the planner's encoder.
+        """
+        for note in check_features(self._header, dataset):
+            self._on_note(note)
+        self.dataset = dataset
 
     def read(self, text: str) -> Tensor:
         """The observation (F,) of a moment.
@@ -225,20 +260,67 @@ class MomentReader:
             return encode_picture(path, self.encoder)
         raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
 
-    @property
+    @cached_property
     def encoder(self) -> VideoEncoder:
-        """The encoder of the features that the planner was trained on."""
-        if self._encoder is None:
-            from p3iv.encoders.registry import build_encoder
+        """The encoder of the features that the planner was trained on.
 
-            try:
-                self._encoder = build_encoder(self._encoder_name or "none")
-            except ConfigError as error:
-                raise PlanError(
-                    f"This planner was trained on {self._encoder_name or 'unnamed'} features, which cannot be computed "
-                    f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset."
-                ) from error
-        return self._encoder
+        Raises:
+            PlanError: it is not known, or the one that was found is another.
+        """
+        from p3iv.encoders.base import EncoderOptions
+        from p3iv.encoders.registry import build_encoder
+
+        expected, choice = self._header.encoder, self._choice
+        name = self._encoder_name()
+        encoder = build_encoder(name, EncoderOptions(self._weights(), allow_download=choice.allow_download))
+        if difference := find_difference(encoder.identity, expected):
+            raise PlanError(
+                f"This planner was trained on features of {expected}, but {encoder.identity} is another encoder: "
+                f"{difference}. {self._what_to_type(name)}"
+            )
+        for note in note_comparison(encoder.identity, expected):
+            self._on_note(note)
+        return encoder
+
+    def _encoder_name(self) -> str:
+        from p3iv.encoders.registry import VIDEO_ENCODERS
+
+        expected, choice = self._header.encoder, self._choice
+        name = choice.name or (expected.name if expected else None)
+        if name is None or (choice.name is None and name not in VIDEO_ENCODERS):
+            raise PlanError(
+                f"This planner was trained on {expected or 'unnamed'} features, which cannot be computed "
+                f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset. If one of p3iv's "
+                f"encoders made them, name it: --encoder {'|'.join(VIDEO_ENCODERS)}, with its --weights."
+            )
+        return name
+
+    def _weights(self) -> str | None:
+        """The weights that the user gave, or those of the checkpoint; a path in a checkpoint is never opened."""
+        expected, choice = self._header.encoder, self._choice
+        if choice.weights is not None or choice.name is not None or expected is None:
+            return choice.weights
+        if expected.fingerprint is None:
+            raise PlanError(
+                f"The checkpoint says that its features are of {expected}, but not with which weights. Name the "
+                f"encoder yourself; that it is the same cannot be checked. {self._what_to_type(expected.name)}"
+            )
+        if expected.weights is not None and not expected.is_on_hub:
+            raise PlanError(
+                f"This planner was trained on features of {expected.name} with the weights {expected.weights}, which "
+                f"are not in the checkpoint. {self._what_to_type(expected.name)}"
+            )
+        return expected.weights
+
+    def _what_to_type(self, name: str) -> str:
+        from p3iv.encoders.registry import ENCODERS
+
+        file = self._header.encoder.weights if self._header.encoder else None
+        needs = file or (name in ENCODERS and ENCODERS[name].weights)
+        weights = (
+            f" --weights {file or 'FILE'}" if needs else " (with --weights FILE if they are not the packaged ones)"
+        )
+        return f"Type: --encoder {name}{weights}, or give moments of the dataset (VIDEO@SECONDS) or arrays of features."
 
 
 def is_of_dataset(text: str) -> bool:

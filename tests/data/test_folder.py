@@ -74,7 +74,7 @@ def test_simulated_features_stay_marked_under_any_path(
         destination = tmp_path / f"from_{kind_of_source.name}"
         card = card_after(ImportRequest("folder", kind_of_source, destination, features=Path(name)))
         assert card.simulated
-        assert card.encoder == "stand-in seed 0 noise 4.5"
+        assert str(card.encoder) == "stand-in seed 0 noise 4.5"
         assert card.features_per_second == 2
 
 

@@ -72,7 +72,8 @@ def test_missing_seconds_are_replaced_by_the_nearest_kept_ones(dataset: Dataset,
             kept[video.id] = sorted({row for at in moments for row in rows_around(at, num_rows).tolist()})
             rows = whole.rows(video.id)[kept[video.id]]
             writer.add(video.id, rows, KeptSeconds(num_rows, tuple(kept[video.id])))
-    sparse = replace(dataset, folder=tmp_path)
+    card = replace(dataset.card, feature_fingerprint=writer.fingerprint)
+    sparse = replace(dataset, folder=tmp_path, card=card)
     data, all_seconds = (load_planning_data(part, RELEASE, nearby_s=2) for part in (sparse, dataset))
     assert data.train.nearby is not None
     assert all_seconds.train.nearby is not None

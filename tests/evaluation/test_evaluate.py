@@ -16,12 +16,13 @@ from commands import RunP3iv
 from kills import evaluate_run, kill_at_every_change
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
+from p3iv.data.simulate import simulate_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
 from p3iv.evaluation.actions import read_actions
 from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate, evaluation_files
 from p3iv.evaluation.predictions import read_predictions
-from p3iv.evaluation.result import read_evaluation
+from p3iv.evaluation.result import Evaluation, read_evaluation
 from p3iv.evaluation.scores import score
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.baselines.retrieval import nearest_plans
@@ -171,20 +172,49 @@ def test_a_dataset_that_moved_is_asked_for(run_copy: Path, tabletop: Path, tmp_p
     assert not any("not what the planner was trained on" in note for note in again.notes)
 
 
-def test_evaluating_on_other_data_gives_a_note(run_copy: Path, tmp_path: Path) -> None:
+def test_evaluating_on_other_data_of_the_same_encoder_is_a_transfer_test(run_copy: Path, tmp_path: Path) -> None:
     make_tabletop(tmp_path / "other", num_videos=40, seed=5, render=False)
     notes: list[str] = []
     settings = SampleSettings(5)
     evaluate(EvaluationRequest(run_copy, tmp_path / "other", side="val", settings=settings, on_note=notes.append))
-    assert any("not what the planner was trained on" in note for note in notes)
+    assert any("a transfer test" in note and "not what the planner was trained on" in note for note in notes)
+    assert any("it cannot be checked that they are the same: state features" in note for note in notes)
 
 
-def test_data_with_another_vocabulary_is_refused(run: Path, tabletop: Path, tmp_path: Path) -> None:
+def test_the_order_of_the_actions_does_not_matter(
+    run_copy: Path, found: dict[str, Any], tabletop: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     shutil.copytree(tabletop, other)
     table = dict(np.load(other / "language.npz"))
     np.savez(other / "language.npz", **{name: column[::-1] for name, column in table.items()})
-    with pytest.raises(DatasetError, match="another vocabulary"):
+    before = (run_copy / "predictions.jsonl").read_text()
+    again = evaluate(EvaluationRequest(run_copy, data=other, settings=SETTINGS))
+    assert again.decoders == Evaluation.model_validate(found).decoders
+    assert (run_copy / "predictions.jsonl").read_text() == before
+
+
+def test_data_with_actions_that_the_planner_does_not_know_is_refused(run: Path, tabletop: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tabletop, other)
+    (other / "language.npz").unlink()
+    (other / "truth.jsonl").unlink()
+    steps = (other / "steps.csv").read_text()
+    name = steps.splitlines()[1].split(",")[2]
+    (other / "steps.csv").write_text(steps.replace(name, "juggle"))
+    with pytest.raises(DatasetError, match=r"1 step of \d+ cannot be in its plans: juggle\. Pass"):
+        evaluate(EvaluationRequest(run, data=other, settings=SETTINGS))
+
+
+def test_features_of_another_encoder_are_refused(run: Path, tabletop: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tabletop, other)
+    simulate_dataset(other, seed=0, overwrite=True)
+    with pytest.raises(DatasetError, match=r"the encoder is stand-in seed 0 noise 4\.5, not state\. Plans"):
+        evaluate(EvaluationRequest(run, data=other, settings=SETTINGS))
+    shutil.rmtree(other / "features")
+    shutil.copytree(tabletop / "features", other / "features")
+    with pytest.raises(DatasetError, match=r"dataset\.yaml describes other features .* a command was interrupted"):
         evaluate(EvaluationRequest(run, data=other, settings=SETTINGS))
 
 

@@ -19,6 +19,7 @@ from p3iv.config import CurationSettings
 from p3iv.data.folder import exclusive_dataset, open_dataset
 from p3iv.data.simulate import simulate_dataset
 from p3iv.data.stats import describe_dataset
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
@@ -58,16 +59,13 @@ def test_every_second_becomes_the_row_of_its_middle(kitchen: Path) -> None:
     assert report.problems == ()
     assert 4 * sum(LENGTHS_S.values()) < report.num_frames <= 5 * sum(LENGTHS_S.values())
     dataset = open_dataset(kitchen)
-    assert (dataset.card.encoder, dataset.card.simulated, dataset.card.features_per_second) == (
-        "efficientnet-lite0",
-        False,
-        1.0,
-    )
+    assert (dataset.card.simulated, dataset.card.features_per_second) == (False, 1.0)
     store = dataset.features
     assert store is not None
     assert store.videos == tuple(LENGTHS_S)
     assert store.fingerprint == dataset.card.feature_fingerprint
     encoder = build_encoder("efficientnet-lite0")
+    assert dataset.card.encoder == report.encoder == encoder.identity
     for video, length_s in LENGTHS_S.items():
         assert store.num_rows(video) == length_s
         with VideoReader(kitchen / "videos" / f"{video}.mp4") as reader:
@@ -88,11 +86,12 @@ def test_step_texts_become_embeddings(kitchen: Path) -> None:
     )
     report = extract(kitchen, text_encoder=None)
     table = read_language(kitchen / "language.npz")
-    assert report.text_encoder == open_dataset(kitchen).card.text_encoder == "minilm"
     assert table.names == ("boil water", "pour", "stir")
     from p3iv.encoders.registry import build_text_encoder
 
-    wanted = build_text_encoder("minilm").encode_text(["heat the kettle", "pour", "stir"]).numpy()
+    encoder = build_text_encoder("minilm")
+    assert report.text_encoder == open_dataset(kitchen).card.text_encoder == encoder.text_identity
+    wanted = encoder.encode_text(["heat the kettle", "pour", "stir"]).numpy()
     assert np.allclose(table.embedding, wanted, atol=1e-6)
 
 
@@ -206,8 +205,8 @@ def test_precomputed_features_are_packed(kitchen: Path, tmp_path: Path) -> None:
     for video, length_s in LENGTHS_S.items():
         np.save(tmp_path / "rows" / f"{video}.npy", np.full((length_s, 3), 7, np.float32))
     report = extract(kitchen, encoder="precomputed", weights=str(tmp_path / "rows"))
-    assert (report.encoder, report.features.width) == ("precomputed", 3)
-    assert open_dataset(kitchen).card.encoder == "precomputed"
+    assert (report.encoder, report.features.width) == (EncoderIdentity("precomputed"), 3)
+    assert open_dataset(kitchen).card.encoder == EncoderIdentity("precomputed")
     with pytest.raises(ConfigError, match="--weights FOLDER"):
         extract(kitchen, encoder="precomputed", overwrite=True)
 

@@ -12,6 +12,7 @@ import torch
 
 from extraction.conftest import LENGTHS_S, extract
 from p3iv.encoders.base import EncoderOptions
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
 from p3iv.extraction.request import (
@@ -49,7 +50,8 @@ def _die(_: str) -> None:
 def test_a_process_that_dies_loses_one_video(kitchen: Path) -> None:
     tasks = [VideoTask(video, kitchen / "videos" / f"{video}.mp4") for video in LENGTHS_S]
     groups = [(tasks[0],), (Deadly(),), (tasks[1], tasks[2]), (tasks[3],)]
-    spec = EncodingSpec("efficientnet-lite0", EncoderOptions(), "float16", 1)
+    fingerprint = build_encoder("efficientnet-lite0").identity.fingerprint
+    spec = EncodingSpec("efficientnet-lite0", EncoderOptions(), fingerprint, "float16", 1)
     done = {encoded.video: encoded for encoded in encode_groups(groups, spec, engine="local", jobs=2)}  # type: ignore[arg-type]
     assert set(done) == {*LENGTHS_S, "deadly"}
     assert done.pop("deadly").fault == "deadly.mp4: cannot be encoded: the process died twice"
@@ -73,7 +75,7 @@ def test_decoding_ends_with_its_consumer(kitchen: Path) -> None:
 class FrameMeans:
     """Encodes a clip of two frames as their mean values."""
 
-    name, fingerprint, width = "means", "", 2
+    identity, width = EncoderIdentity("means"), 2
     frames_per_second = frames_per_clip = 2
     framing = Framing()
 

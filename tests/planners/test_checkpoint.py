@@ -40,7 +40,7 @@ def test_an_unchanged_copy_loads(p3iv_run: Path, tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_format_says_how_to_make_it_again(p3iv_run: Path, tmp_path: Path) -> None:
     old = copy_with(p3iv_run / BEST, tmp_path / "old.safetensors", format=2)
-    with pytest.raises(CheckpointError, match=r"checkpoint format 2, .* format 3\. Train it again: p3iv train"):
+    with pytest.raises(CheckpointError, match=r"checkpoint format 2, .* formats 3 and 4\. Train it again: p3iv train"):
         read_header(old)
 
 

@@ -18,6 +18,7 @@ from p3iv.cli.console import (
 )
 from p3iv.cli.options import (
     Address,
+    AllowDownload,
     AsJson,
     DatasetDir,
     Engine,
@@ -76,6 +77,7 @@ def extract_command(
     max_words: Annotated[
         int, number_option("--max-words", "s3d: read at most this many words of a text (P3IV used 30).")
     ] = 16,
+    allow_download: AllowDownload = False,
     only_needed: Annotated[
         bool, typer.Option("--only-needed", help="Encode only the seconds around the start and end of each step.")
     ] = False,
@@ -114,6 +116,7 @@ def extract_command(
         weights=weights,
         text_weights=text_weights,
         max_words=max_words,
+        allow_download=allow_download,
         only_needed=only_needed,
         dtype=dtype,
         engine=engine,

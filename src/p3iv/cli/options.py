@@ -92,6 +92,10 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. optim.epochs=20; may be repeated."),
 ]
 
+AllowDownload = Annotated[
+    bool,
+    typer.Option("--allow-download", help="Fetch a model from the Hugging Face hub if it is not on this machine."),
+]
 Engine = Annotated[
     str,
     choice("--engine", ENGINES, help="local: processes on this machine. ray: a cluster that sees the same folders."),

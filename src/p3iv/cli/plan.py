@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.catalogue import MOMENT_FORMS
-from p3iv.cli.console import out, print_json
+from p3iv.cli.console import out, print_json, print_note
 from p3iv.cli.options import (
+    AllowDownload,
     AsJson,
     Device,
     Ensemble,
@@ -21,6 +22,7 @@ from p3iv.cli.options import (
     number_option,
     seed_option,
 )
+from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError
 from p3iv.files import write_text
 from p3iv.types import counted
@@ -42,6 +44,19 @@ def plan_command(
     mode: Annotated[str | None, mode_option(" Default: chain; categorical if it has none.")] = None,
     seed: Annotated[int, seed_option("Seed of samples, and of P3IV's latents.")] = 0,
     ensemble: Ensemble = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            metavar="NAME",
+            help=f"{', '.join(VIDEO_ENCODERS)}: the encoder of the planner's features, if it is not known.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option("--weights", metavar="PATH", help=f"Weights of the encoder, as in `extract`. {WEIGHTS_HELP}."),
+    ] = None,
+    allow_download: AllowDownload = False,
     device: Device = "auto",
     threads: Threads = 1,
     svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,
@@ -54,12 +69,19 @@ def plan_command(
     """
     import torch  # takes a second to import
 
-    from p3iv.planner import NUM_PLANS, Planner
+    from p3iv.planner import NUM_PLANS, EncoderChoice, Planner
 
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
     torch.set_num_threads(threads)
-    planner = Planner.from_pretrained(run, device=device, ensemble=ensemble or (), data=data)
+    planner = Planner.from_pretrained(
+        run,
+        device=device,
+        ensemble=ensemble or (),
+        data=data,
+        encoder=EncoderChoice(encoder, weights, allow_download),
+        on_note=print_note,
+    )
     plans = planner.plan(start, goal, number=max(top, NUM_PLANS), num_samples=samples, seed=seed, mode=mode)
     if svg is not None:
         from p3iv.report.write import draw_distribution

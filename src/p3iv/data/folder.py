@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
+from p3iv.encoders.identity import IdentityOrNone
 from p3iv.errors import DatasetError
 from p3iv.features.language import LanguageTable, read_language
 from p3iv.features.store import FeatureStore
@@ -90,8 +91,8 @@ class DatasetCard:
 
     name: PlainText
     source: PlainText = "unknown"
-    encoder: PlainText | None = None  # of the features; None if there are none
-    text_encoder: PlainText | None = None
+    encoder: IdentityOrNone = None  # of the features; None if there are none
+    text_encoder: IdentityOrNone = None
     features_per_second: float = Field(default=1.0, gt=0, le=MAX_FEATURES_PER_SECOND)
     simulated: bool = False  # figures on simulated features say nothing about real videos
     feature_fingerprint: PlainText | None = None
@@ -104,7 +105,9 @@ class DatasetCard:
         return f"{self.name} ({'tabletop, ' if is_renamed else ''}{'SIMULATED ' if self.simulated else ''}{encoder})"
 
     def write(self, folder: Path) -> None:
-        write_text(folder / CARD_FILE, yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True))
+        encoders = {"encoder": self.encoder, "text_encoder": self.text_encoder}
+        content = asdict(self) | {key: known.to_plain() for key, known in encoders.items() if known}
+        write_text(folder / CARD_FILE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 _CARD_KEYS = tuple(field.name for field in fields(DatasetCard))
@@ -228,6 +231,27 @@ class Dataset:
                     yield _read_line(f"{path}:{number}", line, reader)
         except OSError as error:
             raise DatasetError(f"{path} cannot be read ({error.strerror}).") from error
+
+
+def require_features(dataset: Dataset) -> FeatureStore:
+    """The features of a dataset, which must be those that its dataset.yaml describes.
+
+    Raises:
+        DatasetError: it has none, or others.
+    """
+    store, folder, described = dataset.features, dataset.folder, dataset.card.feature_fingerprint
+    if store is None:
+        raise DatasetError(
+            f"{folder} has no features. Make them from its videos with `p3iv extract {folder}`, "
+            f"import it with --features FOLDER, or simulate them with `p3iv data simulate {folder}`."
+        )
+    if described is not None and described != store.fingerprint:
+        raise DatasetError(
+            f"{folder / CARD_FILE} describes other features ({described[:12]}) than those in {folder / 'features'} "
+            f"({store.fingerprint[:12]}): a command was interrupted, or one of the two was replaced. Make the features "
+            f"again, for instance with `p3iv extract {folder} --overwrite`."
+        )
+    return store
 
 
 def open_dataset(folder: Path) -> Dataset:

@@ -21,6 +21,7 @@ from p3iv.data.folder import (
 )
 from p3iv.data.truth import TRUTH_FILE, TruthReader
 from p3iv.data.windows import check_no_leak, restrict_split
+from p3iv.encoders.identity import IMPORTED, EncoderIdentity, name_encoder
 from p3iv.errors import SourceError, SplitError
 from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
@@ -99,19 +100,21 @@ def card_of(request: ImportRequest, annotations: Annotations, packed: PackedFeat
     origin = origins[0] if origins else replace(card, encoder=None)
     return replace(
         card,
-        encoder=request.encoder or origin.encoder or "imported",
+        encoder=name_encoder(request.encoder) if request.encoder else origin.encoder or EncoderIdentity(IMPORTED),
         simulated=request.simulated or any(beside.simulated for beside in origins),
         features_per_second=origin.features_per_second,
         feature_fingerprint=packed.fingerprint,
     )
 
 
-def _text_encoder(request: ImportRequest, card: DatasetCard) -> str | None:
+def _text_encoder(request: ImportRequest, card: DatasetCard) -> EncoderIdentity | None:
     if request.language is None:
         return None
     own = request.source / "language.npz"
     is_own = request.kind == "folder" and own.exists() and request.language.samefile(own)
-    return request.text_encoder or (card.text_encoder if is_own else None) or request.language.name
+    if request.text_encoder:
+        return name_encoder(request.text_encoder)
+    return (card.text_encoder if is_own else None) or name_encoder(request.language.name)
 
 
 def _cards_beside(features: Path) -> list[DatasetCard]:

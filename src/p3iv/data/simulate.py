@@ -13,6 +13,7 @@ import numpy as np
 
 from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset, refuse_foreign_features
 from p3iv.data.importing import CountProgress
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
@@ -211,5 +212,5 @@ def _refuse_to_replace_features(dataset: Dataset, *, overwrite: bool) -> None:
 
 
 def _mark_simulated(dataset: Dataset, encoder: str, packed: PackedFeatures) -> None:
-    card = replace(dataset.card, encoder=encoder, simulated=True, features_per_second=1.0)
+    card = replace(dataset.card, encoder=EncoderIdentity(encoder), simulated=True, features_per_second=1.0)
     replace(card, feature_fingerprint=packed.fingerprint).write(dataset.folder)

@@ -149,7 +149,7 @@ def _describe_features(dataset: Dataset) -> dict[str, Any] | None:
     if store is None:
         return None
     return {
-        "encoder": dataset.card.encoder,
+        "encoder": str(dataset.card.encoder) if dataset.card.encoder else None,
         "simulated": dataset.card.simulated,
         "videos": len(store.videos),
         "rows": sum(len(store.packed_rows(video)) for video in store.videos),

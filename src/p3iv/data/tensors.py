@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from p3iv.config import DataConfig
-from p3iv.data.folder import Dataset
+from p3iv.data.folder import Dataset, require_features
 from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND, join_rows, rows_around
-from p3iv.types import SIDES, Side, Vocabulary, Window, counted, listed
+from p3iv.types import SIDES, Action, Side, Vocabulary, Window, counted, listed
 from p3iv.validation import shown
 
 MAX_NEARBY_BYTES = 256 << 20  # datasets above it have enough windows without nearby moments
@@ -44,7 +45,9 @@ class PlanningData:
     """Everything that training and evaluation read from a dataset."""
 
     label: str
-    encoder: str | None  # of the features
+    encoder: EncoderIdentity | None  # of the features
+    text_encoder: EncoderIdentity | None  # of the language
+    feature_fingerprint: str  # of all rows, those of no window too
     vocabulary: Vocabulary  # the actions that planners know, then those of test videos only
     num_known: int
     language: Tensor | None  # (A, F_l)
@@ -67,7 +70,12 @@ class PlanningData:
 
 
 def load_planning_data(
-    dataset: Dataset, config: DataConfig, *, with_steps: bool = False, nearby_s: int = 0
+    dataset: Dataset,
+    config: DataConfig,
+    *,
+    with_steps: bool = False,
+    nearby_s: int = 0,
+    names: Sequence[str] | None = None,
 ) -> PlanningData:
     """Cut the windows and read their observations; windows without features are left out and noted.
 
@@ -79,13 +87,13 @@ def load_planning_data(
         config: Which windows.
         with_steps: Also read the observation at the start of each step of a training window.
         nearby_s: Also read the starts and goals of training windows up to this many seconds earlier and later.
+        names: The actions of a trained planner, which are then numbered as it numbers them.
+
+    Raises:
+        DatasetError: There are no features, no windows, or actions that the planner does not know.
     """
-    if dataset.features is None:
-        raise DatasetError(
-            f"{dataset.folder} has no features. Make them from its videos with `p3iv extract {dataset.folder}`, "
-            f"import it with --features FOLDER, or simulate them with `p3iv data simulate {dataset.folder}`."
-        )
-    vocabulary, num_known, sets = _number_actions(dataset, config)
+    store = require_features(dataset)
+    vocabulary, num_known, sets = _number_actions(dataset, config, names)
     reader = _Reader(dataset, config.observation)
     windows = {side: reader.keep_seen(sets.side(side)) for side in SIDES}
     notes = [*sets.notes, *note_untimed(dataset.videos, config), *_note_lost("features", sets.side, windows)]
@@ -104,9 +112,11 @@ def load_planning_data(
     return PlanningData(
         label=dataset.card.label,
         encoder=dataset.card.encoder,
+        text_encoder=dataset.card.text_encoder,
+        feature_fingerprint=store.fingerprint,
         vocabulary=vocabulary,
         num_known=num_known,
-        language=None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32),
+        language=_language(dataset) if vocabulary is dataset.vocabulary else None,
         train_sequences=sets.train_sequences,
         val_sequences=sets.val_sequences,
         train_sequence_videos=sets.train_sequence_videos,
@@ -116,7 +126,9 @@ def load_planning_data(
     )
 
 
-def _number_actions(dataset: Dataset, config: DataConfig) -> tuple[Vocabulary, int, WindowSets]:
+def _number_actions(
+    dataset: Dataset, config: DataConfig, names: Sequence[str] | None
+) -> tuple[Vocabulary, int, WindowSets]:
     """The actions, how many of them planners know, and the windows with these ids.
 
     The rows of language.npz are known beforehand. Without it, planners know the actions of training and validation
@@ -124,13 +136,25 @@ def _number_actions(dataset: Dataset, config: DataConfig) -> tuple[Vocabulary, i
     """
     vocabulary = dataset.vocabulary
     sets = curate_windows(dataset.videos, vocabulary, config, release_split=dataset.split)
-    if dataset.language is not None:
+    if dataset.language is not None and names in (None, vocabulary.names):
         return vocabulary, len(vocabulary), sets
-    known = {action for sequence in (*sets.train_sequences, *sets.val_sequences) for action in sequence}
-    order = sorted(range(len(vocabulary)), key=lambda action: (action not in known, vocabulary.names[action]))
-    vocabulary = Vocabulary(tuple(vocabulary.actions[action] for action in order))
+    seen = {vocabulary.names[action] for each in (*sets.train_sequences, *sets.val_sequences) for action in each}
+    known = sorted(seen) if names is None else names
+    if unknown := sorted(seen.difference(known)):
+        raise DatasetError(
+            f"{dataset.folder} has another vocabulary than the planner: {counted(len(unknown), 'step')} of {len(seen)} "
+            f"cannot be in its plans: {listed(unknown)}. Pass the dataset folder that it was trained on (--data DIR), "
+            f"use the planner's names in steps.csv, or train a planner on this one."
+        )
+    action_of = {action.name: action for action in vocabulary.actions}
+    further = sorted(action_of.keys() - set(known))
+    vocabulary = Vocabulary(tuple(action_of.get(name, Action(name, name)) for name in (*known, *further)))
     sets = curate_windows(dataset.videos, vocabulary, config, release_split=dataset.split)
     return vocabulary, len(known), sets
+
+
+def _language(dataset: Dataset) -> Tensor | None:
+    return None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32)
 
 
 def _note_unknown(vocabulary: Vocabulary, test: Sequence[Window], train: ActionSequences) -> Iterator[str]:
@@ -208,10 +232,8 @@ class _Reader:
     """Reads observations from the packed store."""
 
     def __init__(self, dataset: Dataset, observation: str) -> None:
-        if dataset.features is None:
-            raise DatasetError(f"{dataset.folder} has no features.")
         self._folder = dataset.folder
-        self._store = dataset.features
+        self._store = require_features(dataset)
         self._per_second = dataset.card.features_per_second
         self._observation = observation
         tasks = {task: number for number, task in enumerate(sorted({video.task for video in dataset.videos}))}

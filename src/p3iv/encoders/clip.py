@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from p3iv.encoders.base import EncoderOptions, fingerprint_of_state, load_pretrained
+from p3iv.encoders.base import EncoderOptions, describe_clips, identify, load_pretrained
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing
 
@@ -37,8 +37,7 @@ class ClipEncoder:
                 "openai/clip-vit-base-patch32, or --weights FOLDER with a saved one."
             )
         source = options.weights
-        loaded = load_pretrained(source)
-        self.name = f"clip:{source}"
+        loaded = load_pretrained(source, allow_download=options.allow_download)
         self._model, self._tokenizer, processing = loaded.model, loaded.tokenizer, loaded.preprocessing
         if not hasattr(self._model, "get_image_features") or not hasattr(self._model, "get_text_features"):
             raise FeatureError(
@@ -49,7 +48,9 @@ class ClipEncoder:
         self._mean = torch.tensor(processing.get("image_mean") or _MEAN)[:, None, None]
         self._std = torch.tensor(processing.get("image_std") or _STD)[:, None, None]
         self.width = int(self.encode(torch.zeros(1, 1, 3, size, size, dtype=torch.uint8)).shape[1])
-        self.fingerprint = fingerprint_of_state(self._model.state_dict())
+        state, scaling = self._model.state_dict(), [self._mean.flatten().tolist(), self._std.flatten().tolist()]
+        self.identity = identify("clip", source, state, clips=describe_clips(self), scaling=scaling)
+        self.text_identity = identify("clip", source, state, vocabulary=self._tokenizer.get_vocab(), padded=True)
 
     @torch.inference_mode()
     def encode(self, clips: Tensor) -> Tensor:

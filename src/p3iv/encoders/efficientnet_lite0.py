@@ -20,7 +20,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from p3iv.encoders.base import (
     EncoderOptions,
-    fingerprint_of_state,
+    describe_clips,
+    identify,
     load_strictly,
     package_folder,
     read_state,
@@ -116,7 +117,6 @@ class EfficientNetLite0(nn.Module):
 class EfficientNetLite0Encoder:
     """Encodes one picture from the middle of each second."""
 
-    name = NAME
     width = WIDTH
     frames_per_second = 1
     frames_per_clip = 1
@@ -128,9 +128,10 @@ class EfficientNetLite0Encoder:
         self.network = EfficientNetLite0()
         load_strictly(self.network, state, str(path))
         self.network.eval().requires_grad_(False)
+        about = {"clips": describe_clips(self), "scaling": [_MEAN, _SCALE], "output": "mean of the last feature map"}
+        self.identity = identify(NAME, options.weights, self.network.state_dict(), **about)
         fold_norms(self.network)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.fingerprint = fingerprint_of_state(state)
 
     @torch.inference_mode()
     def encode(self, clips: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from p3iv.encoders.base import EncoderOptions, load_pretrained, package_folder
+from p3iv.encoders.base import EncoderOptions, identify, load_pretrained, package_folder
 from p3iv.errors import MissingExtraError
 
 _MAX_TOKENS: Final = 256  # of the published model
@@ -25,13 +25,14 @@ _BATCH: Final = 64
 class MiniLmEncoder:
     """Encodes texts."""
 
-    name = "minilm"
     width = 384
 
     def __init__(self, options: EncoderOptions) -> None:
-        loaded = load_pretrained(options.weights or _packaged())
+        loaded = load_pretrained(options.weights or _packaged(), allow_download=options.allow_download)
         self._model, self._tokenizer = loaded.model, loaded.tokenizer
         self.width = int(self._model.config.hidden_size)
+        about = {"vocabulary": self._tokenizer.get_vocab(), "max_tokens": _MAX_TOKENS, "output": "mean, of length 1"}
+        self.text_identity = identify("minilm", options.weights, self._model.state_dict(), **about)
 
     @torch.inference_mode()
     def encode_text(self, texts: Sequence[str]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ WEIGHTS_HELP = ". ".join(f"{name}: {entry.weights}" for name, entry in ENCODERS.
 
 
 def build_encoder(name: str, options: EncoderOptions | None = None) -> VideoEncoder:
-    """Build the video encoder that `dataset.yaml` or a user names: NAME, or NAME:WEIGHTS.
+    """Build the video encoder of this name.
 
     Raises:
         ConfigError: there is no video encoder of that name.
@@ -63,14 +63,10 @@ def build_text_encoder(name: str, options: EncoderOptions | None = None) -> Text
 
 
 def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], *, option: str, task: str) -> object:
-    kind, _, weights = name.partition(":")
-    if kind not in allowed:
-        problem = f"{kind} cannot encode {task}" if kind in ENCODERS else "there is no such encoder"
+    if name not in allowed:
+        problem = f"{name} cannot encode {task}" if name in ENCODERS else "there is no such encoder"
         raise ConfigError(f"{option} {name}, but {problem}. Choose from {', '.join(allowed)}.")
     from p3iv.encoders.base import EncoderOptions
 
-    options = options or EncoderOptions()
-    if weights and options.weights is None:
-        options = replace(options, weights=weights)
-    module, _, class_name = ENCODERS[kind].location.partition(":")
-    return getattr(import_module(f"p3iv.encoders.{module}"), class_name)(options)
+    module, _, class_name = ENCODERS[name].location.partition(":")
+    return getattr(import_module(f"p3iv.encoders.{module}"), class_name)(options or EncoderOptions())

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from p3iv.encoders.base import EncoderOptions, fingerprint_of_state, load_strictly, read_state, weights_path
+from p3iv.encoders.base import EncoderOptions, describe_clips, identify, load_strictly, read_state, weights_path
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import decode, read_content
 from p3iv.features.pictures import Framing
@@ -185,7 +185,6 @@ def max_pool_same(clips: Tensor, kernel: _Size, stride: _Size) -> Tensor:
 class S3DEncoder:
     """Encodes videos and texts with both published towers."""
 
-    name = "s3d"
     width = WIDTH
     frames_per_second = 16
     frames_per_clip = 16
@@ -203,10 +202,17 @@ class S3DEncoder:
                 f"--max-words {options.max_words}, but it must be 1 to 1000; published: 16, P3IV's release: 30"
             )
         state = read_state(path)
-        self.network = S3D(read_words(path.parent / WORDS_FILE), max_words=options.max_words)
+        words = read_words(path.parent / WORDS_FILE)
+        self.network = S3D(words, max_words=options.max_words)
         load_strictly(self.network, state, str(path))
         self.network.eval().requires_grad_(False)
-        self.fingerprint = fingerprint_of_state(state)
+        towers: dict[bool, dict[str, Tensor]] = {True: {}, False: {}}
+        for name, tensor in self.network.state_dict().items():
+            towers[name.startswith("text_module.")][name] = tensor
+        video = {"clips": describe_clips(self), "scaling": [0, 255]}
+        text = {"words": words, "max_words": options.max_words, "word": _WORD.pattern}
+        self.identity = identify("s3d", options.weights, towers[False], **video)
+        self.text_identity = identify("s3d", options.weights, towers[True], **text)
 
     @torch.inference_mode()
     def encode(self, clips: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, RANDOM, RETRIEVAL
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
-from p3iv.errors import ConfigError, DatasetError
+from p3iv.errors import ConfigError
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
 from p3iv.evaluation.result import (
@@ -38,6 +38,7 @@ from p3iv.metrics.released import marginal_values, score_released
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
+from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.chain import Chain
 from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanCounts, count_plans
@@ -166,9 +167,16 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     device = choose_device(request.device)
     trained = load_ensemble([run / BEST for run in (request.run, *request.ensemble)], device=str(device))
     dataset = dataset_of(request.run, request.data)
-    data = load_planning_data(dataset, trained.header.config.data)
+    unchecked = tuple(check_features(trained.header, dataset))
+    data = load_planning_data(dataset, trained.header.config.data, names=trained.header.names)
     clusters = Clusters.of([window.video for window in data.side(request.side).windows])
-    notes = (*data.notes, *_check_data(trained, data, dataset), *_request_notes(request), *clusters.notes)
+    notes = (
+        *data.notes,
+        *unchecked,
+        *note_other_data(trained.header, data, dataset),
+        *_request_notes(request),
+        *clusters.notes,
+    )
     for note in notes:
         request.on_note(note)
     files = evaluation_files(request.run, request.side, request.settings, len(request.ensemble))
@@ -207,27 +215,6 @@ def _evaluate(
         write_actions(files.actions, data.vocabulary.names)
     write_evaluation(files.evaluation, found)
     return found
-
-
-def _check_data(trained: TrainedPlanner, data: PlanningData, dataset: Dataset) -> Iterator[str]:
-    """Refuse data that the planner cannot read, and note where it is not the data that it was trained on."""
-    header = trained.header
-    if data.names != header.names:
-        raise DatasetError(
-            f"{dataset.folder} has another vocabulary ({len(data.names)} actions) than the planner was trained with "
-            f"({len(header.names)}). Pass the dataset folder that it was trained on: --data DIR."
-        )
-    width = data.test.start.shape[1]
-    if width != header.shape.feature_width:
-        raise DatasetError(
-            f"{dataset.folder} has observations of width {width}, but the planner was trained on "
-            f"{header.shape.feature_width}. Pass the dataset folder that it was trained on: --data DIR."
-        )
-    if data.fingerprint != header.data_fingerprint:
-        yield (
-            f"{dataset.folder} is not what the planner was trained on ({header.data_label}): features, windows or "
-            f"split differ, so windows that it was trained on may be among those scored"
-        )
 
 
 def _request_notes(request: EvaluationRequest) -> Iterator[str]:

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from p3iv.config import CurationSettings
-from p3iv.data.folder import LANGUAGE_FILE, UNALIGNED_FILE, Dataset, exclusive_dataset, open_dataset
+from p3iv.data.folder import LANGUAGE_FILE, UNALIGNED_FILE, Dataset, exclusive_dataset, open_dataset, require_features
 from p3iv.data.windows import choose_split
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.features.language import LanguageTable, read_language, write_language
 from p3iv.features.store import FeatureStore
@@ -180,7 +181,8 @@ def _chance(val: _Steps) -> float:
 
 
 def _require_both(dataset: Dataset) -> tuple[FeatureStore, LanguageTable]:
-    if dataset.features is None or dataset.language is None:
+    store = None if dataset.features is None else require_features(dataset)
+    if store is None or dataset.language is None:
         raise DatasetError(
             f"{dataset.folder} needs features and step embeddings to align. "
             f"Make both with `p3iv extract {dataset.folder}`."
@@ -191,7 +193,7 @@ def _require_both(dataset: Dataset) -> tuple[FeatureStore, LanguageTable]:
         raise DatasetError(
             f"{unaligned} has other steps than {LANGUAGE_FILE}; delete one of the two, or extract again."
         )
-    return dataset.features, table
+    return store, table
 
 
 def _steps_of(dataset: Dataset, store: FeatureStore, videos: Sequence[str]) -> _Steps:
@@ -236,7 +238,8 @@ def _write(
     with torch.no_grad():
         aligned = tower(text).numpy()
     write_language(dataset.folder / LANGUAGE_FILE, table.names, aligned, table.ids)
-    source = (dataset.card.text_encoder or "texts").partition(_ALIGNED)[0]
+    source = dataset.card.text_encoder or EncoderIdentity("texts")
     learnt_from = f"split {Path(request.split).name} {request.split_seed}"
-    name = f"{source}{_ALIGNED}{dataset.card.encoder or 'features'} ({learnt_from}, seed {request.seed})"
-    replace(dataset.card, text_encoder=name).write(dataset.folder)
+    name = source.name.partition(_ALIGNED)[0]
+    name += f"{_ALIGNED}{dataset.card.encoder or 'features'} ({learnt_from}, seed {request.seed})"
+    replace(dataset.card, text_encoder=replace(source, name=name)).write(dataset.folder)

@@ -29,11 +29,11 @@ from p3iv.data.folder import (
     refuse_leftover,
 )
 from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
+from p3iv.encoders.identity import PRECOMPUTED, EncoderIdentity
 from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_encoder, build_text_encoder
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.extraction.request import (
     KEEP,
-    PRECOMPUTED,
     EncodedVideo,
     ExtractionProgress,
     ExtractionReport,
@@ -52,7 +52,7 @@ from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_prob
 
 WORK_FOLDER: Final = ".extraction"
 
-_VERSION: Final = 2  # of the work files and of how clips are cut; files of another version are not used
+_VERSION: Final = 3  # of the work files; those of another version are not used
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class StepEmbedder:
     encoder: TextEncoder | None
 
     @property
-    def name(self) -> str | None:
-        """The text encoder's name for dataset.yaml."""
-        return self.encoder.name if self.encoder else self.dataset.card.text_encoder
+    def identity(self) -> EncoderIdentity | None:
+        """The text encoder, for dataset.yaml."""
+        return self.encoder.text_identity if self.encoder else self.dataset.card.text_encoder
 
     def write(self) -> None:
         """Write language.npz: every step of the vocabulary, in its order and with its ids."""
@@ -86,7 +86,7 @@ def choose_step_embedder(request: ExtractionRequest, dataset: Dataset, encoder: 
         return StepEmbedder(dataset, None)
     if request.text_encoder in (None, request.encoder) and isinstance(encoder, TextEncoder):
         return StepEmbedder(dataset, encoder)
-    options = EncoderOptions(request.text_weights, request.max_words)
+    options = EncoderOptions(request.text_weights, request.max_words, request.allow_download)
     return StepEmbedder(dataset, build_text_encoder(request.text_encoder or DEFAULT_TEXT_ENCODER, options))
 
 
@@ -95,7 +95,7 @@ class WorkFolder:
 
     def __init__(self, folder: Path, encoder: VideoEncoder, dtype: str) -> None:
         self.path = folder
-        self._settings = [_VERSION, encoder.name, encoder.fingerprint, dtype]
+        self._settings = [_VERSION, encoder.identity.fingerprint, dtype]
 
     def has(self, task: VideoTask) -> bool:
         """Whether an earlier run has finished the same file with the same settings."""
@@ -172,7 +172,7 @@ def _pack_precomputed(
     began = time.monotonic()
     texts = choose_step_embedder(request, dataset, None)
     packed = import_features(Path(request.weights), dataset.videos, dataset.folder / "features", dtype=request.dtype)
-    return _finish(request, dataset, PRECOMPUTED, texts, packed, seconds=time.monotonic() - began)
+    return _finish(request, dataset, EncoderIdentity(PRECOMPUTED), texts, packed, seconds=time.monotonic() - began)
 
 
 def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: OnProgress | None) -> ExtractionReport:
@@ -184,12 +184,12 @@ def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: 
         )
     began = time.monotonic()
     with open_work_folder(request.folder) as work_path:
-        encoder = build_encoder(request.encoder, request.spec.options)
+        encoder = build_encoder(request.encoder, request.options)
         texts = choose_step_embedder(request, dataset, encoder)  # now: its errors must not come after hours of encoding
         work = WorkFolder(work_path, encoder, request.dtype)
         extraction = _Extraction(request, dataset, encoder, work, on_progress, began)
         packed = extraction.encode_and_pack()
-        report = _finish(request, dataset, encoder.name, texts, packed, seconds=time.monotonic() - began)
+        report = _finish(request, dataset, encoder.identity, texts, packed, seconds=time.monotonic() - began)
         if not packed.problems:
             work.clear()
     return replace(report, num_frames=extraction.num_frames, num_resumed=extraction.num_resumed)
@@ -198,7 +198,7 @@ def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: 
 def _finish(
     request: ExtractionRequest,
     dataset: Dataset,
-    encoder: str,
+    encoder: EncoderIdentity,
     texts: StepEmbedder,
     packed: PackedFeatures,
     *,
@@ -206,12 +206,12 @@ def _finish(
 ) -> ExtractionReport:
     """Write the step embeddings and dataset.yaml."""
     texts.write()
-    card = replace(dataset.card, encoder=encoder, text_encoder=texts.name, features_per_second=1.0, simulated=False)
+    card = replace(dataset.card, encoder=encoder, text_encoder=texts.identity, features_per_second=1.0, simulated=False)
     replace(card, feature_fingerprint=packed.fingerprint).write(dataset.folder)
     return ExtractionReport(
         folder=request.folder,
         encoder=encoder,
-        text_encoder=texts.name,
+        text_encoder=texts.identity,
         features=packed,
         num_frames=0,
         num_resumed=0,
@@ -320,10 +320,18 @@ def needed_moments(video: Video) -> tuple[float, ...]:
     return tuple(sorted(times))
 
 
+def _was_interrupted(dataset: Dataset) -> bool:
+    """Whether an extraction was killed after it had written features and before dataset.yaml, which comes last."""
+    store, work = dataset.folder / "features", dataset.folder / WORK_FOLDER
+    if not FeatureStore.is_at(store) or not work.is_dir() or not any(work.iterdir()):
+        return False
+    return FeatureStore.open(store).fingerprint != dataset.card.feature_fingerprint
+
+
 def _refuse_to_replace(dataset: Dataset, request: ExtractionRequest) -> None:
     features, language = dataset.folder / "features", dataset.folder / LANGUAGE_FILE
     refuse_foreign_features(dataset.folder)
-    if request.overwrite:
+    if request.overwrite or _was_interrupted(dataset):
         return
     if FeatureStore.is_at(features) and not dataset.card.simulated:
         raise DatasetError(

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.encoders.base import EncoderOptions
+from p3iv.encoders.base import EncoderOptions, VideoEncoder
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import DEFAULT_ENCODER
 from p3iv.errors import ConfigError
 from p3iv.features.store import PackedFeatures
@@ -15,7 +16,6 @@ from p3iv.parallel import check_engine
 from p3iv.types import Array, Problem
 
 KEEP = "keep"  # as --text-encoder: leave language.npz as it is
-PRECOMPUTED = "precomputed"  # as --encoder: pack the feature files in the folder --weights
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class ExtractionRequest:
     weights: str | None = None
     text_weights: str | None = None
     max_words: int = 16
+    allow_download: bool = False
     only_needed: bool = False
     dtype: str = "float16"
     engine: str = "local"
@@ -46,8 +47,12 @@ class ExtractionRequest:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it must be at least 1.")
 
     @property
-    def spec(self) -> EncodingSpec:
-        return EncodingSpec(self.encoder, EncoderOptions(self.weights, self.max_words), self.dtype, self.threads)
+    def options(self) -> EncoderOptions:
+        return EncoderOptions(self.weights, self.max_words, self.allow_download)
+
+    def spec(self, encoder: VideoEncoder) -> EncodingSpec:
+        """What a worker needs to encode videos as this encoder does."""
+        return EncodingSpec(self.encoder, self.options, encoder.identity.fingerprint, self.dtype, self.threads)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class EncodingSpec:
 
     encoder: str
     options: EncoderOptions
+    fingerprint: str | None  # of the encoder where the extraction was started
     dtype: str
     threads: int
 
@@ -95,8 +101,8 @@ class ExtractionReport:
     """What an extraction wrote, and every video that it could not use."""
 
     folder: Path
-    encoder: str
-    text_encoder: str | None
+    encoder: EncoderIdentity
+    text_encoder: EncoderIdentity | None
     features: PackedFeatures
     num_frames: int  # decoded by this run
     num_resumed: int  # videos that an earlier, unfinished run had encoded

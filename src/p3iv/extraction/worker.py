@@ -73,7 +73,9 @@ def encode_tasks(
     if request.engine == "local" and request.jobs == 1:
         return encode_videos(tasks, encoder, request.dtype)
     groups = make_groups(tasks, request.jobs)
-    return encode_groups(groups, request.spec, engine=request.engine, jobs=request.jobs, address=request.address)
+    return encode_groups(
+        groups, request.spec(encoder), engine=request.engine, jobs=request.jobs, address=request.address
+    )
 
 
 def make_groups(tasks: Sequence[VideoTask], jobs: int) -> list[Group]:
@@ -122,15 +124,29 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
 
 
 def encode_picture(path: Path, encoder: VideoEncoder) -> Array:
-    """The row of a single picture, (1, F) float32, encoded like a second without motion."""
-    clip = frame_picture(read_picture(path), encoder.framing).expand(encoder.frames_per_clip, -1, -1, -1)
-    return _rows([encoder.encode(clip[None])])
+    """The row of a single picture, (1, F) float32.
+
+    Raises:
+        FeatureError: naming the file; also for an encoder of clips, which has never seen one without motion.
+    """
+    if encoder.frames_per_clip > 1:
+        raise FeatureError(
+            f"{path}: {encoder.identity.name} encodes clips of {encoder.frames_per_clip} frames, not single pictures. "
+            f"Give a moment of a video: VIDEO.mp4@SECONDS."
+        )
+    return _rows([encoder.encode(frame_picture(read_picture(path), encoder.framing)[None, None])])
 
 
 @lru_cache(maxsize=1)
 def _build(spec: EncodingSpec) -> VideoEncoder:
     torch.set_num_threads(spec.threads)
-    return build_encoder(spec.encoder, spec.options)
+    encoder = build_encoder(spec.encoder, spec.options)
+    if encoder.identity.fingerprint != spec.fingerprint:
+        raise FeatureError(
+            f"{encoder.identity} has other weights in a worker than where the extraction was started. All machines "
+            f"need the same ones; if the file was replaced meanwhile, run the command again."
+        )
+    return encoder
 
 
 def _collect(task: VideoTask, encoder: VideoEncoder, dtype: np.dtype[np.generic], items: Queue[_Item]) -> EncodedVideo:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from p3iv.config import Config, config_from
+from p3iv.encoders.identity import EncoderIdentity, IdentityOrNone, find_difference
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.files import atomic_file
 from p3iv.metrics.plans import PlanScores
@@ -36,7 +37,8 @@ BEST = Path("checkpoints/best/model.safetensors")
 
 LAST = Path("checkpoints/last/state.safetensors")
 
-FORMAT = 3
+FORMAT = 4
+READABLE = (3, FORMAT)  # format 3 has only the name of the encoder
 
 MAX_HEADER = 2**24  # characters; 5,000 actions need about 300,000
 
@@ -64,7 +66,9 @@ class Header:
     config: Config
     shape: PlannerShape
     names: tuple[str, ...]  # the vocabulary
-    encoder: str | None  # of the features, to encode a user's pictures in the same way
+    encoder: EncoderIdentity | None  # of the features, to encode a user's pictures in the same way
+    text_encoder: EncoderIdentity | None  # of the step embeddings
+    feature_fingerprint: str | None  # of all rows of the dataset; None in format 3
     data_label: str
     data_fingerprint: str  # of features, language and the windows of train, val and test
     progress: Progress
@@ -242,6 +246,11 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
             f"{path} was made for another vocabulary ({len(found.names)} actions) than that of this dataset."
         )
     if found.data_fingerprint != expected.data_fingerprint:
+        if difference := find_difference(expected.encoder, found.encoder):
+            raise CheckpointError(
+                f"{path} was trained on {found.encoder} features, this dataset has {expected.encoder} ones: "
+                f"{difference}. Train a new run with another --out."
+            )
         raise CheckpointError(
             f"{path} was trained on other features, step embeddings, windows or another split than this dataset has. "
             f"Train a new run with another --out."
@@ -276,9 +285,10 @@ def _header_of(file: Any, path: Path) -> Header:
     content = parse_json(text, parse_constant=float)
     if not isinstance(content, dict) or "format" not in content:
         raise ValueError("it has no header that p3iv wrote")
-    if content["format"] != FORMAT:
+    if content["format"] not in READABLE:
         raise CheckpointError(
-            f"{path} has checkpoint format {shown(content['format'])}, but this version of p3iv reads format {FORMAT}. "
+            f"{path} has checkpoint format {shown(content['format'])}, but this version of p3iv reads formats "
+            f"{' and '.join(map(str, READABLE))}. "
             f"Train it again: p3iv train DIR --out RUN."
         )
     return _header_from(content)
@@ -307,7 +317,9 @@ def _header_from(content: dict[str, Any]) -> Header:
         config=config,
         shape=shape,
         names=names,
-        encoder=_checked(content, "encoder", PlainText | None),
+        encoder=_checked(content, "encoder", IdentityOrNone),
+        text_encoder=_checked(content, "text_encoder", IdentityOrNone),
+        feature_fingerprint=_checked(content, "feature_fingerprint", PlainText | None),
         data_label=_checked(content, "data_label", Label),
         data_fingerprint=_checked(content, "data_fingerprint", PlainText),
         progress=_checked(content, "progress", Progress),

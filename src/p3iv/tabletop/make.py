@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from p3iv.data.folder import MADE_TABLETOP, DatasetCard, replacing_dataset
 from p3iv.data.windows import split_by_video
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import ConfigError, DatasetError, MissingExtraError
 from p3iv.features.language import write_language
 from p3iv.features.store import StoreWriter
@@ -67,8 +68,8 @@ def make_tabletop(
         DatasetCard(  # written last: a folder without it is unfinished
             name="tabletop",
             source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
-            encoder="state" if encoder == "state" else None,
-            text_encoder="hashed words",
+            encoder=EncoderIdentity("state") if encoder == "state" else None,
+            text_encoder=EncoderIdentity("hashed words"),
             feature_fingerprint=fingerprint,
         ).write(temporary)
 

@@ -131,6 +131,8 @@ class _TrainingRun:
             shape=self.planner.shape,
             names=data.names,
             encoder=data.encoder,
+            text_encoder=data.text_encoder,
+            feature_fingerprint=data.feature_fingerprint,
             data_label=data.label,
             data_fingerprint=data.fingerprint,
             progress=Progress(epoch=0, cpu_s=0.0, best_epoch=0, best=None),

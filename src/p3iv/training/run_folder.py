@@ -66,6 +66,8 @@ out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, se
 - data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
   split `{config.data.split}`, split seed {config.data.split_seed}
 - windows: {config.data.window}, protocol {config.data.protocol}
+- encoder: {header.encoder.long if header.encoder else "not known"}
+- step embeddings: {header.text_encoder.long if header.text_encoder else "none"}
 {notes}- {planner_class(config.planner).describe(config)}
 - trained for {progress.epoch} epochs, {progress.cpu_s:.0f} CPU seconds
 - best epoch {progress.best_epoch}: {scores}
