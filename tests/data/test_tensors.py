@@ -18,7 +18,6 @@ from p3iv.data.windows import cut_windows
 from p3iv.errors import DatasetError
 from p3iv.features.store import StoreWriter, rows_around
 from p3iv.features.store_index import KeptSeconds
-from p3iv.planners.baselines.retrieval import nearest_plans
 
 RELEASE = DataConfig(split="release")
 
@@ -139,17 +138,6 @@ def test_a_side_without_features_says_why(dataset: Dataset) -> None:
 def test_a_dataset_without_features_says_how_to_get_some(dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="p3iv data simulate"):
         load_planning_data(replace(dataset, folder=tmp_path), RELEASE)
-
-
-def test_retrieval_equals_a_plain_search_and_finds_what_it_knows(dataset: Dataset) -> None:
-    data = load_planning_data(dataset, RELEASE)
-    assert torch.equal(nearest_plans(data.train, data.train), data.train.action_ids)
-    known = torch.cat((data.train.start, data.train.goal), dim=1).double()
-    for number in range(0, len(data.test), 17):
-        asked = torch.cat((data.test.start[number], data.test.goal[number])).double()
-        cosines = [float(asked @ row / asked.norm() / row.norm()) for row in known]
-        best = int(np.argmax(cosines))
-        assert torch.equal(nearest_plans(data.train, data.test)[number], data.train.action_ids[best])
 
 
 STEPS = ("boil", "pour", "stir", "serve")

@@ -67,17 +67,27 @@ def test_no_group_scores_itself() -> None:
     assert not torch.allclose(first.held_out[~own], second.held_out[~own])
 
 
+def refit_with_intercept(rows: Tensor, ids: Tensor, scale: Tensor, penalty: float) -> Tensor:
+    """The weights for unscaled rows of a fit to scaled ones."""
+    scaled, targets = with_intercept(rows * scale), functional.one_hot(ids, 5).double()
+    spare = torch.tensor([penalty] * rows.shape[1] + [0.0], dtype=torch.float64)
+    weights: Tensor = torch.linalg.solve(scaled.T @ scaled + torch.diag(spare), scaled.T @ targets)
+    return torch.cat((scale, scale.new_ones(1)))[:, None] * weights
+
+
 @pytest.mark.parametrize("num_rows", [9, 80])
-def test_a_fit_on_validation_has_a_free_intercept_and_the_penalty_most_often_right(num_rows: int) -> None:
+def test_a_fit_on_validation_has_a_free_intercept_and_the_scale_and_penalty_most_often_right(num_rows: int) -> None:
     """Against normal equations whose penalty spares the last column, the ones."""
     (rows, _, ids), (val_rows, _, val_ids) = problem(num_rows), problem(60)
-    shifted, asked = with_intercept(5 * rows + 3), with_intercept(5 * val_rows + 3)
-    targets, spare = functional.one_hot(ids, 5).double(), torch.ones(13, dtype=torch.float64)
-    spare[-1] = 0.0
-    fits = [
-        torch.linalg.solve(shifted.T @ shifted + torch.diag(penalty * spare), shifted.T @ targets)
-        for penalty in VALIDATED_PENALTIES
-    ]
-    right = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in fits]
-    found = fit_on_validation((shifted[:, :-1], ids), (asked[:, :-1], val_ids), 5)
-    torch.testing.assert_close(found, fits[right.index(max(right))].float(), atol=1e-6, rtol=1e-4)
+    rows, val_rows, spread = 5 * rows + 3, 5 * val_rows + 3, torch.linspace(0.1, 4.0, 12, dtype=torch.float64)
+    observed = spread / ((rows - rows.mean(dim=0)) * spread).square().mean().sqrt()
+    targets = [(ids, val_ids), (4 - ids, (val_ids + 1) % 5)]
+    found = fit_on_validation(rows, val_rows, targets, 5, spread)
+    for weights, (own_ids, asked_ids) in zip(found, targets, strict=True):
+        fits = [
+            refit_with_intercept(rows, own_ids, scale, penalty)
+            for scale in (torch.ones_like(spread), observed)
+            for penalty in VALIDATED_PENALTIES
+        ]
+        right = [int(((with_intercept(val_rows) @ fit).argmax(dim=1) == asked_ids).sum()) for fit in fits]
+        torch.testing.assert_close(weights, fits[right.index(max(right))].float(), atol=1e-6, rtol=1e-4)

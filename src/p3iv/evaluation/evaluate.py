@@ -286,7 +286,7 @@ def _summarise(
     recommended = plans[tally.decoder]
     baselines = {
         RANDOM: _random_plans(ids, len(data.names)),
-        RETRIEVAL: nearest_plans(data.train, windows, skip_own_video=request.side == "train"),
+        RETRIEVAL: nearest_plans(data, windows, skip_own_video=request.side == "train"),
     }
     modes = {name: mean_intervals(tally.values(name), clusters) for name in MODES}
     exact = mean_intervals(tally.values("exact"), clusters)

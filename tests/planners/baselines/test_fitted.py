@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from p3iv.data.tensors import PlanningData
+from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.registry import planner_class
@@ -28,8 +31,15 @@ def fitted(name: str, data: PlanningData, **changes: Any) -> Any:
 
 
 def cosine(first: Tensor, second: Tensor) -> float:
-    a, b = first.double().numpy(), second.double().numpy()
+    a, b = first.numpy(), second.numpy()
     return round(float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b))), 9)
+
+
+def scales(data: PlanningData) -> list[tuple[Tensor, Tensor]]:
+    """Mean and spread of standardised, centred and unchanged features."""
+    both = torch.cat((data.train.start, data.train.goal)).double()
+    mean, spread, ones = both.mean(dim=0), both.std(dim=0), torch.ones(both.shape[1])
+    return [(mean, torch.where(spread > 1e-6, spread, ones)), (mean, ones), (0 * mean, ones)]
 
 
 def ends(data: PlanningData, side: str, number: int) -> Tensor:
@@ -37,8 +47,12 @@ def ends(data: PlanningData, side: str, number: int) -> Tensor:
     return torch.cat((windows.start[number], windows.goal[number]))
 
 
-def literal_neighbours(data: PlanningData, number: int, k: int) -> list[tuple[int, ...]]:
-    alike = [cosine(ends(data, "train", other), ends(data, "test", number)) for other in range(len(data.train))]
+def literal_neighbours(
+    data: PlanningData, number: int, k: int, scale: tuple[Tensor, Tensor], side: str = "test"
+) -> list[tuple[int, ...]]:
+    mean, spread = (both.float().double().repeat(2) for both in scale)
+    asked = (ends(data, side, number).double() - mean) / spread
+    alike = [cosine((ends(data, "train", n).double() - mean) / spread, asked) for n in range(len(data.train))]
     order = sorted(range(len(alike)), key=lambda other: (-alike[other], other))
     return [tuple(data.train.action_ids[other].tolist()) for other in order[:k]]
 
@@ -46,13 +60,37 @@ def literal_neighbours(data: PlanningData, number: int, k: int) -> list[tuple[in
 def test_retrieval_is_its_literal_transcription(data: PlanningData) -> None:
     planner = fitted("retrieval", data)
     test = replace(data.test, windows=data.test.windows[:25], start=data.test.start[:25], goal=data.test.goal[:25])
-    expected = [literal_neighbours(data, number, 1)[0] for number in range(25)]
+    expected = [literal_neighbours(data, number, 1, scales(data)[0])[0] for number in range(25)]
     found = planner.plan(test.start, test.goal)
     assert [tuple(plan) for plan in found.tolist()] == expected
-    assert torch.equal(nearest_plans(data.train, test), found)
+    assert torch.equal(nearest_plans(data, test), found)
     draws = planner.sampler(SampleSettings(7)).draw(test.start, test.goal)
     assert torch.equal(draws.plan, found)
     assert (draws.argmax == found[:, None]).all()
+
+
+@pytest.mark.parametrize(("num_noisy", "noise", "best"), [(1, 30.0, 0), (300, 0.001, 2)])
+def test_retrieval_scales_features_as_is_best_on_validation_windows(
+    data: PlanningData, num_noisy: int, noise: float, best: int
+) -> None:
+    """One loud dimension has to be scaled down; many quiet ones must not be scaled up."""
+    generator = torch.Generator().manual_seed(0)
+
+    def change(windows: WindowTensors) -> WindowTensors:
+        signal = functional.one_hot(windows.action_ids[:, 0], len(data.names)).float()
+        start = torch.cat((signal, noise * torch.randn(len(windows), num_noisy, generator=generator)), dim=1)
+        return replace(windows, start=start + 100, goal=start + 100)
+
+    changed = replace(data, train=change(data.train), val=change(data.val), test=change(data.test))
+    scores = []
+    for scale in scales(changed):
+        plans = [literal_neighbours(changed, number, 1, scale, "val")[0] for number in range(len(changed.val))]
+        found = score_plans(torch.tensor(plans), changed.val.action_ids)
+        scores.append((found.success_rate, found.mean_accuracy))
+    assert scores.index(max(scores)) == best
+    planner = fitted("retrieval", changed)
+    for chosen, expected in zip((planner.feature_mean, planner.feature_scale), scales(changed)[best], strict=True):
+        torch.testing.assert_close(chosen, expected.float())
 
 
 def test_among_windows_that_look_the_same_retrieval_takes_the_first(data: PlanningData) -> None:
@@ -63,14 +101,14 @@ def test_among_windows_that_look_the_same_retrieval_takes_the_first(data: Planni
         goal=torch.cat((train.goal, train.goal)),
         action_ids=torch.cat((train.action_ids, train.action_ids.flip(1))),
     )
-    assert torch.equal(nearest_plans(twice, data.test), nearest_plans(train, data.test))
+    assert torch.equal(nearest_plans(replace(data, train=twice), data.test), nearest_plans(data, data.test))
 
 
 def test_more_neighbours_are_a_distribution_of_plans(data: PlanningData) -> None:
     planner = fitted("retrieval", data, baseline__neighbours=5)
     draws = planner.sampler(SampleSettings(4000)).draw(data.test.start[:4], data.test.goal[:4])
     for number in range(4):
-        plans = Counter(literal_neighbours(data, number, 5))
+        plans = Counter(literal_neighbours(data, number, 5, (planner.feature_mean, planner.feature_scale)))
         drawn = Counter(tuple(plan) for plan in draws.argmax[number].tolist())
         assert set(drawn) == set(plans)
         assert all(abs(drawn[plan] / 4000 - count / 5) < 0.04 for plan, count in plans.items())

@@ -1,10 +1,10 @@
 """Graph: the best path of the transition matrix between the predicted first and last action.
 
 The procedural-knowledge-graph baseline of recent papers, without their networks. They leave open what predicts the two
-ends, and how transitions are counted and smoothed. Our choices: two linear classifiers (ridge regression from the
-standardised [start; goal] onto actions, closed form, penalty chosen on validation windows), and the transitions that
-P3IV is decoded with by default. `argmax` samples are the best path; `categorical` samples are drawn exactly from all
-paths between the two ends.
+ends, and how transitions are counted and smoothed. Our choices: two linear classifiers (ridge regression from [start;
+goal] onto actions, closed form, scale and penalty chosen on validation windows), and the transitions that P3IV is
+decoded with by default. `argmax` samples are the best path; `categorical` samples are drawn exactly from all paths
+between the two ends.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Graph(Baseline):
     def fit(self, data: PlanningData) -> None:
         super().fit(data)
         train, val = (self._inputs(side.start, side.goal) for side in (data.train, data.val))
-        for row, position in enumerate((0, -1)):
-            ids, val_ids = (side.action_ids[:, position] for side in (data.train, data.val))
-            self.end_weights[row] = fit_on_validation((train, ids), (val, val_ids), self.shape.num_actions)
+        ends = [(data.train.action_ids[:, position], data.val.action_ids[:, position]) for position in (0, -1)]
+        spread = self.feature_scale.repeat(2)
+        self.end_weights.copy_(fit_on_validation(train, val, ends, self.shape.num_actions, spread))
         self.transitions.copy_(row_transitions(data.train_sequences, data.val_sequences, len(data.names))[0].float())
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:

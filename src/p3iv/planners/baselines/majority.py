@@ -1,7 +1,7 @@
 """Majority: the most frequent training plan of the procedure that start and goal seem to belong to.
 
 Not a method of a paper, but a simple lower bound that tables of this field leave out. The procedure is predicted by a
-linear classifier (ridge regression from the standardised [start; goal] onto procedures, closed form, penalty chosen on
+linear classifier (ridge regression from [start; goal] onto procedures, closed form, scale and penalty chosen on
 validation windows). Among equally frequent plans, the first by action ids is recommended. `argmax` samples are that
 plan; `categorical` samples are drawn from all training plans of the procedure.
 """
@@ -45,17 +45,11 @@ class Majority(ResizableBuffers, Baseline):
         seen, rank = ids.unique(return_inverse=True)
         val_rank = torch.searchsorted(seen, val_ids).clamp(max=len(seen) - 1)
         val_rank = torch.where(seen[val_rank] == val_ids, val_rank, torch.full_like(val_rank, -1))  # not in train
-        sides = (
-            (self._inputs(data.train.start, data.train.goal), rank),
-            (
-                self._inputs(data.val.start, data.val.goal),
-                val_rank,
-            ),
-        )
+        train, val = (self._inputs(side.start, side.goal) for side in (data.train, data.val))
         tables = [count_plans(data.train.action_ids[rank == task][None]) for task in range(len(seen))]
         sizes = torch.tensor([0, *(len(table.plans) for table in tables)])
         self.store(
-            task_weights=fit_on_validation(*sides, len(seen)),
+            task_weights=fit_on_validation(train, val, [(rank, val_rank)], len(seen), self.feature_scale.repeat(2))[0],
             task_plans=torch.cat([table.plans for table in tables]),
             plan_counts=torch.cat([table.counts for table in tables]),
             first_plan=sizes.cumsum(0),

@@ -1,9 +1,11 @@
 """Retrieval (supplement F): the plan of the training window whose start and goal look most alike.
 
-The paper leaves open which similarity is used, and what happens with ties. Our choices: the cosine of [start; goal] as
-observed, not standardised, in float64; cosines that agree to nine decimals are ties, which go to the lower index. With
-`baseline.neighbours` above 1, the plans of that many neighbours are a distribution, and the most frequent plan is
-recommended, the nearest among ties.
+The paper leaves open which similarity is used, and what happens with ties. Our choices: the cosine of [start; goal] in
+float64, of features that are standardised, only centred, or as observed, whichever is right more often on validation
+windows. A part that all features have in common hides their differences, but where the dimensions are scores of
+classes, standardising makes the rare ones loud. Cosines that agree to nine decimals are ties, which go to the lower
+index. With `baseline.neighbours` above 1, the plans of that many neighbours are a distribution, and the most frequent
+plan is recommended, the nearest among ties.
 """
 
 from __future__ import annotations
@@ -14,10 +16,14 @@ from torch.nn import functional
 
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled, require_range
+from p3iv.planners.layers import Standardised
 
 _BLOCK = 1024  # windows compared at a time
+
+_NUM_VALIDATED = 1000  # validation windows that decide about the scale, so that it costs little on large datasets
 
 
 class Retrieval(ResizableBuffers, Baseline):
@@ -32,11 +38,14 @@ class Retrieval(ResizableBuffers, Baseline):
         super().__init__(shape, config)
         nothing = torch.zeros(0, shape.horizon, dtype=torch.int64)
         self.store(known=torch.zeros(0, 2 * shape.feature_width), known_plans=nothing)
-        self._unit = self.known, self.known  # a table of features, and the same rows with length 1 in float64
+        self._unit = self.known, self.known  # a table of features, and the same rows as `_unit_pairs`
 
     def fit(self, data: PlanningData) -> None:
-        super().fit(data)
-        self.store(known=_pair(data.train.start, data.train.goal), known_plans=data.train.action_ids)
+        chosen = _choose_scale(data, self.config.baseline.neighbours)
+        self.feature_mean.copy_(chosen.feature_mean)
+        self.feature_scale.copy_(chosen.feature_scale)
+        known = torch.cat((data.train.start, data.train.goal), dim=1)
+        self.store(known=known, known_plans=data.train.action_ids)
 
     def check_loaded(self) -> None:
         require_range(self.known_plans, self.shape.num_actions, "plans")
@@ -59,23 +68,43 @@ class Retrieval(ResizableBuffers, Baseline):
     def _neighbours(self, start: Tensor, goal: Tensor) -> Tensor:
         """Plans of the nearest training windows, (B, k, T)."""
         if self._unit[0] is not self.known:
-            self._unit = self.known, functional.normalize(self.known.double(), dim=1)
-        asked = functional.normalize(_pair(start, goal).double(), dim=1)
+            self._unit = self.known, _unit_pairs(self, *self.known.chunk(2, dim=1))
+        asked = _unit_pairs(self, start, goal)
         return self.known_plans[nearest_windows(self._unit[1], asked, self.config.baseline.neighbours)]
 
 
-def nearest_plans(train: WindowTensors, windows: WindowTensors, *, skip_own_video: bool = False) -> Tensor:
-    """Plans of the nearest training windows by the cosine of [start; goal], ties to the first: (N, T).
+def nearest_plans(data: PlanningData, windows: WindowTensors, *, skip_own_video: bool = False) -> Tensor:
+    """The plans that `Retrieval` recommends with one neighbour: (N, T).
 
     With `skip_own_video`, windows of the same video are ignored; use it for windows that are in train themselves.
     """
-    known, asked = (functional.normalize(_pair(w.start, w.goal).double(), dim=1) for w in (train, windows))
+    train, scale = data.train, _choose_scale(data, 1)
+    known, asked = (_unit_pairs(scale, side.start, side.goal) for side in (train, windows))
     if not skip_own_video:
         return train.action_ids[nearest_windows(known, asked, 1)[:, 0]]
     number_of = {video: number for number, video in enumerate(dict.fromkeys(w.video for w in train.windows))}
     owner = torch.tensor([number_of[w.video] for w in train.windows])  # (N_train,)
     asker = torch.tensor([number_of.get(w.video, -1) for w in windows.windows])
     return train.action_ids[nearest_windows(known, asked, 1, owner=owner, asker=asker)[:, 0]]
+
+
+def _choose_scale(data: PlanningData, neighbours: int) -> Standardised:
+    """The scale of the features with the best plans on validation windows; the first among ties."""
+    train, val = data.train, data.val
+    standardised, centred, observed = (Standardised(train.start.shape[1]) for _ in range(3))
+    for scale in (standardised, centred):
+        scale.fit_scale(torch.cat((train.start, train.goal)))
+    centred.feature_scale.fill_(1.0)
+    some = torch.linspace(0, len(val) - 1, min(len(val), _NUM_VALIDATED)).long()
+
+    def success(scale: Standardised) -> tuple[float, float]:
+        known = _unit_pairs(scale, train.start, train.goal)
+        asked = _unit_pairs(scale, val.start[some], val.goal[some])
+        plans = _most_frequent(train.action_ids[nearest_windows(known, asked, neighbours)])
+        scores = score_plans(plans, val.action_ids[some])
+        return scores.success_rate, scores.mean_accuracy
+
+    return max((standardised, centred, observed), key=success)
 
 
 def nearest_windows(
@@ -101,5 +130,7 @@ def _most_frequent(neighbours: Tensor) -> Tensor:
     return neighbours[torch.arange(len(neighbours)), same.argmax(dim=1)]
 
 
-def _pair(start: Tensor, goal: Tensor) -> Tensor:
-    return torch.cat((start, goal), dim=1)
+def _unit_pairs(scale: Standardised, start: Tensor, goal: Tensor) -> Tensor:
+    """The standardised [start; goal] with length 1: (N, F) twice -> (N, 2F) float64."""
+    pairs = torch.stack((start, goal), dim=1).double()
+    return functional.normalize(scale.standardise(pairs).flatten(1), dim=1)
