@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-import p3iv.plans.chain
+import p3iv.plans.viterbi
+from allocations import LargestTensor
 from p3iv.errors import PlanError
 from p3iv.plans.chain import Chain
 
@@ -190,10 +191,66 @@ def test_the_gradient_of_improbable_plans_is_the_marginals() -> None:
 def test_blocks_do_not_change_the_best_path(monkeypatch: pytest.MonkeyPatch) -> None:
     emissions, transitions = random_weights(5, 4, 6, zeros=0.2)
     whole = Chain.of(emissions, transitions).best_paths()
-    monkeypatch.setattr(p3iv.plans.chain, "MAX_ELEMENTS", 1)
+    monkeypatch.setattr(p3iv.plans.viterbi, "MAX_ELEMENTS", 1)
     parts = Chain.of(emissions, transitions).best_paths()
     assert torch.equal(whole[0], parts[0])
     assert torch.equal(whole[1], parts[1])
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    horizon=st.integers(1, 4),
+    zeros=st.sampled_from([0, 0.4]),
+    sharpness=st.sampled_from([1, 6, 30]),
+    number=st.integers(1, 5),
+)
+def test_candidates_do_not_change_the_best_plans(
+    seed: int, horizon: int, zeros: float, sharpness: int, number: int
+) -> None:
+    emissions, transitions = random_weights(seed, horizon, 20, zeros)
+    emissions = emissions.round(decimals=1) ** sharpness  # rounded, so that some actions are equally good
+    whole = Chain.of(emissions, transitions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(p3iv.plans.viterbi, "NUM_CANDIDATES", 3)
+        few = Chain.of(emissions, transitions)
+        paths, best = few.best_paths(), few.best_plans(number)
+    assert torch.equal(paths[0], whole.best_paths()[0])
+    assert torch.equal(paths[1], whole.best_paths()[1])
+    assert torch.equal(best[1], whole.best_plans(number)[1])  # equally good plans may come in another order
+
+
+def test_clear_emissions_need_no_search_among_all_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(p3iv.plans.viterbi, "_search_all", None)
+    emissions = torch.eye(300, dtype=torch.float64)[None, 5:8] + 1e-9
+    transitions = torch.rand(300, 300, generator=torch.Generator().manual_seed(0)) + 0.1
+    chain = Chain.of(emissions, transitions)
+    assert chain.best_paths()[0].tolist() == [[5, 6, 7]]
+    assert chain.best_plans(1)[0].tolist() == [[[5, 6, 7]]]
+
+
+def test_one_window_of_a_large_vocabulary_takes_no_memory_for_all_pairs_of_actions() -> None:
+    number = 1500  # 2.25 million pairs, above MAX_ELEMENTS
+    generator = torch.Generator().manual_seed(0)
+    chain = Chain(torch.randn(1, 2, number, generator=generator), torch.randn(number, number, generator=generator))
+    uniforms = torch.rand(number, 2, generator=generator)
+    _ = chain.transitions, chain.split()[0].best_paths()  # what all windows share
+    with LargestTensor() as largest:
+        chain.best_paths()
+        chain.best_plans(3)
+        chain.draw(uniforms)
+    assert largest.elements <= 2 * p3iv.plans.viterbi.MAX_ELEMENTS < 2 * number**2
+
+
+def test_the_parts_of_a_chain_share_what_is_computed_from_the_transitions() -> None:
+    emissions, transitions = random_weights(2, 3, 4, zeros=0)
+    chain = Chain.of(emissions, transitions)
+    parts = chain.split()
+    assert [len(part.log_emissions) for part in parts] == [1, 1, 1]
+    assert all(part.transitions is chain.transitions for part in parts)
+    assert torch.equal(torch.cat([part.best_paths()[0] for part in parts]), chain.best_paths()[0])
+    other = chain.with_emissions(chain.log_emissions / 2)
+    assert other.transitions is chain.transitions
+    torch.testing.assert_close(other.marginals(), Chain.of(emissions.sqrt(), transitions).marginals())
 
 
 def test_nothing_can_be_drawn_where_no_plan_is_possible() -> None:

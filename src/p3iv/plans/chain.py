@@ -11,17 +11,16 @@ planner that is trained through its chain uses its own device and precision. Sha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from p3iv.errors import PlanError
-
-MAX_ELEMENTS = 2**21  # of one (windows, A, A) block: 16 MB for any vocabulary
+from p3iv.plans.viterbi import MAX_ELEMENTS, Tables, best_path, best_plans
 
 NUM_RESCORED = 50  # plans that a `RescoredChain` rescores
 UNCHANGED_SHARE = 0.1  # of their joint probability, which stays as it was
@@ -33,37 +32,30 @@ class Chain:
 
     log_emissions: Tensor  # (N, T, A) float64
     log_transitions: Tensor  # (A, A) float64: from row to column
+    _tables: Tables = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tables", Tables(self.log_transitions))
 
     @classmethod
     def of(cls, emissions: Tensor, transitions: Tensor) -> Chain:
         """From probabilities, or any weights from 0: (N, T, A) and (A, A)."""
         return cls(emissions.cpu().double().log(), transitions.cpu().double().log())
 
-    @classmethod
-    def stack(cls, chains: Sequence[Chain]) -> Chain:
-        """One chain of several that share their transitions."""
-        return Chain(torch.cat([chain.log_emissions for chain in chains]), chains[0].log_transitions)
-
     def best_paths(self) -> tuple[Tensor, Tensor]:
         """The most probable plan of every window (N, T), and log p of each without Z (N,); Viterbi.
 
         If no plan is possible, the score is minus infinity and the plan has no meaning.
         """
-        num_actions = len(self.log_transitions)
-        size = max(1, MAX_ELEMENTS // num_actions**2)
-        into = self.log_transitions.T.contiguous()  # (A to, A from): the maximum is then over neighbours in memory
-        parts = [_viterbi(part, into) for part in self.log_emissions.split(size)]
-        return torch.cat([paths for paths, _ in parts]), torch.cat([scores for _, scores in parts])
+        plans, scores = best_path(self.log_emissions, self._tables)
+        return plans[:, 0], scores[:, 0]
 
     def best_plans(self, number: int) -> tuple[Tensor, Tensor]:
         """The n most probable plans of every window, best first (N, n, T), and log p of each (N, n); list Viterbi.
 
         If fewer plans are possible, the rest have a log p of minus infinity and no meaning.
         """
-        num_actions = len(self.log_transitions)
-        size = max(1, MAX_ELEMENTS // (num_actions * max(num_actions, number)))
-        parts = [_list_viterbi(part, self.log_transitions, number) for part in self.log_emissions.split(size)]
-        plans, scores = torch.cat([plans for plans, _ in parts]), torch.cat([scores for _, scores in parts])
+        plans, scores = best_plans(self.log_emissions, self._tables, number)
         return plans, scores - self.log_normaliser()[:, None]
 
     def log_normaliser(self) -> Tensor:
@@ -98,12 +90,26 @@ class Chain:
         """
         transitions = self.log_transitions, self.transitions
         forwards = (_log_forward(window[None], *transitions)[0] for window in self.log_emissions)
-        return torch.stack([_draw_one(forward, self.log_transitions, uniforms) for forward in forwards])
+        return torch.stack([_draw_one(forward, self._tables.into, uniforms) for forward in forwards])
 
-    @cached_property
+    def split(self) -> list[Self]:
+        """One chain per window."""
+        return [self._share(log_emissions=emissions) for emissions in self.log_emissions.split(1)]
+
+    def with_emissions(self, log_emissions: Tensor) -> Self:
+        """The same transitions with other emissions of as many windows."""
+        return self._share(log_emissions=log_emissions)
+
+    @property
     def transitions(self) -> Tensor:
         """The weights of the transitions themselves: (A, A)."""
-        return self.log_transitions.exp()
+        return self._tables.weights
+
+    def _share(self, **changes: Any) -> Self:
+        """A chain with the same transitions, which uses what was already computed from them."""
+        other = replace(self, **changes)
+        object.__setattr__(other, "_tables", self._tables)
+        return other
 
     @cached_property
     def _log_forward(self) -> Tensor:
@@ -130,13 +136,9 @@ class RescoredChain(Chain):
     @classmethod
     def over(cls, chain: Chain, log_each: Tensor, log_both: Tensor) -> RescoredChain:
         """Rescore the likeliest plans of a chain."""
-        return cls(chain.log_emissions, chain.log_transitions, log_each, log_both)
-
-    @classmethod
-    def stack(cls, chains: Sequence[RescoredChain]) -> RescoredChain:  # type: ignore[override]
-        """One chain of several that share transitions and `log_both`."""
-        each = torch.cat([chain.log_each for chain in chains])
-        return cls.over(Chain.stack(chains), each, chains[0].log_both)
+        rescored = cls(chain.log_emissions, chain.log_transitions, log_each, log_both)
+        object.__setattr__(rescored, "_tables", chain._tables)
+        return rescored
 
     def best_paths(self) -> tuple[Tensor, Tensor]:
         """The most probable plan of every window (N, T), and log p of each without Z (N,)."""
@@ -189,6 +191,11 @@ class RescoredChain(Chain):
             plans[is_listed] = listed[row, place[row, is_listed]]
         return drawn
 
+    def split(self) -> list[Self]:
+        """One chain per window."""
+        parts = zip(self.log_emissions.split(1), self.log_each.split(1), strict=True)
+        return [self._share(log_emissions=emissions, log_each=each) for emissions, each in parts]
+
     @cached_property
     def _rescored(self) -> tuple[Tensor, Tensor, Tensor]:
         """The likeliest plans (N, n, T), and log p of each before and after (N, n)."""
@@ -209,51 +216,6 @@ def redistribute(logs: Tensor, fit: Tensor) -> Tensor:
     shares = reweighted - reweighted.logsumexp(dim=1, keepdim=True) + logs.logsumexp(dim=1, keepdim=True)
     mixed = torch.logaddexp(shares + math.log(1 - UNCHANGED_SHARE), logs + math.log(UNCHANGED_SHARE))
     return torch.where(logs > -torch.inf, mixed, logs)  # impossible plans stay impossible
-
-
-def _viterbi(log_emissions: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
-    score = log_emissions[:, 0]  # (n, A)
-    came_from = []
-    for emission in log_emissions.unbind(dim=1)[1:]:
-        best, where = (score[:, None, :] + into).max(dim=2)  # over (n, A to, A from)
-        score = best + emission
-        came_from.append(where)
-    final, last = score.max(dim=1)
-    path = [last]
-    for where in reversed(came_from):
-        path.append(where.gather(1, path[-1][:, None])[:, 0])
-    return torch.stack(path[::-1], dim=1), final
-
-
-def _list_viterbi(log_emissions: Tensor, log_transitions: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """The n best plans, action by action: (m, T, A) -> (m, n, T) and (m, n).
-
-    Keeps the n beginnings whose best completions score highest: n plans are better than any plan of another beginning.
-    """
-    ends = _best_ends(log_emissions, log_transitions)
-    num_windows, horizon, num_actions = log_emissions.shape
-    plans = torch.zeros(num_windows, 1, 0, dtype=torch.int64)
-    scores = log_emissions.new_zeros(num_windows, 1)  # (m, k): of the beginnings so far
-    window = torch.arange(num_windows)[:, None]
-    for position in range(horizon):
-        step = log_emissions[:, None, position]  # (m, 1, A)
-        if position:
-            step = step + log_transitions[plans[:, :, -1]]  # (m, k, A)
-        longer = (scores[:, :, None] + step).flatten(1)  # (m, k A)
-        ceiling = longer + ends[:, position].repeat(1, scores.shape[1])
-        ranked, place = ceiling.topk(min(number, ceiling.shape[1]), dim=1)
-        scores = longer.gather(1, place)
-        plans = torch.cat((plans[window, place // num_actions], (place % num_actions)[:, :, None]), dim=2)
-    missing = number - plans.shape[1]
-    return functional.pad(plans, (0, 0, 0, missing)), functional.pad(ranked, (0, missing), value=-torch.inf)
-
-
-def _best_ends(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
-    """The score of the best end that follows an action, (m, T, A): 0 at the last position."""
-    ends = [torch.zeros_like(log_emissions[:, 0])]
-    for emission in reversed(log_emissions.unbind(dim=1)[1:]):
-        ends.append((log_transitions + (ends[-1] + emission)[:, None, :]).amax(dim=2))
-    return torch.stack(ends[::-1], dim=1)
 
 
 def _log_forward(log_emissions: Tensor, log_transitions: Tensor, transitions: Tensor) -> Tensor:
@@ -292,24 +254,33 @@ def _log_product(log_weights: Tensor, log_matrix: Tensor, matrix: Tensor) -> Ten
     return (product.masked_fill(is_small, 1.0).log() + shift).index_put((row, column), exact)
 
 
-def _draw_one(forward: Tensor, log_transitions: Tensor, uniforms: Tensor) -> Tensor:
-    """The log weights of the beginnings of one window (T, A) and uniforms (K, T) -> plans (K, T)."""
+def _draw_one(forward: Tensor, into: Tensor, uniforms: Tensor) -> Tensor:
+    """The log weights of the beginnings of one window (T, A) and uniforms (K, T) -> plans (K, T).
+
+    `into` are the log transitions from column to row.
+    """
     if forward[-1].max() == -torch.inf:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
     drawn = [_pick(forward[-1][None], torch.zeros(len(uniforms), dtype=torch.int64), uniforms[:, len(forward) - 1])]
     for position in range(len(forward) - 2, -1, -1):
         following, row = drawn[-1].unique(return_inverse=True)
-        weights = forward[position] + log_transitions[:, following].T  # (distinct following actions, A)
-        drawn.append(_pick(weights, row, uniforms[:, position]))
+        picked = torch.empty_like(row)
+        for part in torch.arange(len(following)).split(max(1, MAX_ELEMENTS // forward.shape[1])):
+            here = ((row >= part[0]) & (row <= part[-1])).nonzero()[:, 0]
+            weights = forward[position] + into[following[part]]  # (distinct following actions, A)
+            picked[here] = _pick(weights, row[here] - part[0], uniforms[here, position])
+        drawn.append(picked)
     return torch.stack(drawn[::-1], dim=1)
 
 
 def _pick(log_weights: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
     """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
     total = (log_weights - log_weights.amax(dim=1, keepdim=True)).exp().cumsum(dim=1)  # (J, A)
-    size = max(1, MAX_ELEMENTS // total.shape[1])
-    picked = []
-    for rows, u in zip(row.split(size), uniform.split(size), strict=True):
-        part = total[rows]  # (k, A)
-        picked.append((part <= u[:, None] * part[:, -1:]).sum(dim=1))
-    return torch.cat(picked)
+    wanted = uniform * total[row, -1]
+    steps = [2**power for power in reversed(range(total.shape[1].bit_length()))]  # 64, 32, .. 1: a binary search
+    padded = functional.pad(total, (0, sum(steps) - total.shape[1]), value=torch.inf)
+    begin, entries = row * padded.shape[1], padded.flatten()
+    place = begin.clone()
+    for step in steps:
+        place += step * (entries[place + (step - 1)] <= wanted)
+    return place - begin

@@ -24,13 +24,8 @@ VITERBI = {
 
 
 def chain_of(draws: Draws, transitions: Transitions, emissions: str = "soft", kind: str = "row") -> Chain:
-    """The chain of emissions (soft, frequencies or uniform) and a kind of transitions (row, paper or uniform)."""
-    weights = {
-        "soft": lambda: draws.marginals,
-        "frequencies": lambda: draws.frequencies,
-        "uniform": lambda: torch.full_like(draws.marginals, 1 / draws.marginals.shape[-1]),
-    }
-    return Chain.of(weights[emissions](), transitions.kind(kind))
+    """The chain of emissions (soft or frequencies) and a kind of transitions (row, paper or uniform)."""
+    return Chain.of(draws.marginals if emissions == "soft" else draws.frequencies, transitions.kind(kind))
 
 
 def plan_chain(draws: Draws, transitions: Transitions) -> Chain:
@@ -52,7 +47,11 @@ def decode(draws: Draws, transitions: Transitions, decoder: str) -> Tensor:
         return count_plans(draws.argmax).modes
     if decoder == "argmax":
         return draws.marginals.argmax(dim=-1)
-    return chain_of(draws, transitions, *VITERBI[decoder]).best_paths()[0]
+    emissions, kind = VITERBI[decoder]
+    if emissions == "uniform":  # the same plan for every window
+        one = torch.full_like(draws.marginals[:1], 1 / draws.marginals.shape[-1])
+        return Chain.of(one, transitions.kind(kind)).best_paths()[0].repeat(len(draws.marginals), 1)
+    return chain_of(draws, transitions, emissions, kind).best_paths()[0]
 
 
 def decode_all(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:

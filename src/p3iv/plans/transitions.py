@@ -40,7 +40,7 @@ class Transitions:
 
     def kind(self, name: str) -> Tensor:
         """The matrix `row`, `paper` or `uniform`."""
-        return {"row": self.row, "paper": self.paper, "uniform": uniform_transitions(len(self.row))}[name]
+        return uniform_transitions(len(self.row)) if name == "uniform" else {"row": self.row, "paper": self.paper}[name]
 
 
 def row_transitions(train: Sequences, val: Sequences, num_actions: int) -> tuple[Tensor, float]:
@@ -51,9 +51,11 @@ def row_transitions(train: Sequences, val: Sequences, num_actions: int) -> tuple
     """
     counts = count_transitions(train, num_actions)
     held_out = count_transitions(val, num_actions)
-    likelihoods = [(held_out * _smooth(counts, s).log()).sum().item() for s in SMOOTHING]
-    best = SMOOTHING[max(range(len(SMOOTHING)), key=likelihoods.__getitem__)] if held_out.sum() else 1.0
-    return _smooth(counts, best), best
+    totals, (row, column) = counts.sum(dim=1, keepdim=True), held_out.nonzero(as_tuple=True)
+    times, seen, out_of = held_out[row, column], counts[row, column], totals[row, 0]  # of the pairs that occur in val
+    likelihoods = [(times * _smooth(seen, out_of, s, num_actions).log()).sum().item() for s in SMOOTHING]
+    best = SMOOTHING[max(range(len(SMOOTHING)), key=likelihoods.__getitem__)] if len(row) else 1.0
+    return _smooth(counts, totals, best, num_actions), best
 
 
 def paper_transitions(plans: Tensor, num_actions: int) -> Tensor:
@@ -80,8 +82,8 @@ def count_transitions(sequences: Sequences, num_actions: int) -> Tensor:
     return counts.view(num_actions, num_actions)
 
 
-def _smooth(counts: Tensor, smoothing: float) -> Tensor:
-    return (counts + smoothing / len(counts)) / (counts.sum(dim=1, keepdim=True) + smoothing)
+def _smooth(counts: Tensor, totals: Tensor, smoothing: float, num_actions: int) -> Tensor:
+    return (counts + smoothing / num_actions) / (totals + smoothing)
 
 
 FLOOR = 1e-6  # an action that never repeated itself may still do so

@@ -9,6 +9,7 @@ not trained with the rest, so that an encoder that overfits its few examples can
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,7 @@ from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.transitions import log_transitions
 
 NEIGHBOURS = (-1, 1, 2)  # horizons T - 1, T + 1 and T + 2
+NUM_PAIRS = 1024  # that go through the network at a time
 
 
 @dataclass(frozen=True)
@@ -154,16 +156,19 @@ class Effects(nn.Module):
 
     def terms(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
         """What single actions (B, A) and pairs of actions (A, A) add to the fit of a plan at weight 1: float64, CPU."""
-        change = (goal - start) * self.units - self.offset
-        return (2 * change @ self.effects.T).cpu().double(), self.overlap.cpu().double()
+        return self._each(start, goal), self.overlap.cpu().double()
 
-    def rescore(self, chain: Chain, start: Tensor, goal: Tensor) -> Chain:
+    def rescore(self, chain: Chain, pairs: Sequence[tuple[Tensor, Tensor]]) -> Chain:
         """Rescore the likeliest plans of a chain by their fit; the chain itself if the weight is 0."""
         weight = float(self.weight)
         if not weight:
             return chain
-        each, both = self.terms(start, goal)
-        return RescoredChain.over(chain, weight * each, weight * both)
+        each = torch.cat([self._each(*pair) for pair in pairs])
+        return RescoredChain.over(chain, weight * each, weight * self.overlap.cpu().double())
+
+    def _each(self, start: Tensor, goal: Tensor) -> Tensor:
+        change = (goal - start) * self.units - self.offset
+        return (2 * change @ self.effects.T).cpu().double()
 
 
 @dataclass(frozen=True)
@@ -240,11 +245,15 @@ class P3IVPlusNetwork(nn.Module):
             emissions = emissions + functional.pad(ends[:, 1:], (0, 0, between, 0))
         return PlusOutput(emissions, states, ends, descriptions)
 
-    def chain(self, start: Tensor, goal: Tensor) -> Chain:
-        """The chain that decodes and samples, one per pair, on the CPU and in float64."""
-        emissions = self(start, goal).emissions / self.temperature
-        chain = Chain(emissions.cpu().double(), (self.beta * self.log_transitions).cpu().double())
-        return self.effects.rescore(chain, start, goal)
+    def chain(self, start: Tensor, goal: Tensor, *, size: int = NUM_PAIRS) -> Chain:
+        """The chain that decodes and samples, one per pair, on the CPU and in float64.
+
+        `size` pairs at a time go through the network. With 1, the neighbours of a pair do not change its numbers.
+        """
+        pairs = list(zip(start.split(size), goal.split(size), strict=True))
+        emissions = torch.cat([(self(*pair).emissions / self.temperature).cpu().double() for pair in pairs])
+        chain = Chain(emissions, (self.beta * self.log_transitions).cpu().double())
+        return self.effects.rescore(chain, pairs)
 
     @property
     def beta(self) -> Tensor:

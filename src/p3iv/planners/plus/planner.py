@@ -89,22 +89,19 @@ class ChainSampler:
     def draw(self, start: Tensor, goal: Tensor) -> Draws:
         """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
         place = self.planner.scale
-        chains = [
-            self.planner.chain(one[None].to(place), other[None].to(place))
-            for one, other in zip(start, goal, strict=True)
-        ]
-        plans = torch.cat([part.draw(self._uniforms) for part in chains])
-        best = torch.cat([part.best_paths()[0] for part in chains])
-        marginals = torch.cat([part.marginals() for part in chains])
-        return Draws(marginals, plans, plans, self._uniforms, best, type(chains[0]).stack(chains))
+        chain = self.planner.chain(start.to(place), goal.to(place), size=1)
+        parts = chain.split()
+        plans = torch.cat([part.draw(self._uniforms) for part in parts])
+        best = torch.cat([part.best_paths()[0] for part in parts])
+        marginals = torch.cat([part.marginals() for part in parts])
+        return Draws(marginals, plans, plans, self._uniforms, best, chain)
 
 
 def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
     """Choose the temperature under which the plans of the validation windows are most probable."""
     planner.temperature.fill_(1.0)
     chain = val_chain(planner, data)
-    scaled = [Chain(chain.log_emissions / value, chain.log_transitions) for value in TEMPERATURES]
-    nlls = [_nll(at, data) for at in scaled]
+    nlls = [_nll(chain.with_emissions(chain.log_emissions / value), data) for value in TEMPERATURES]
     planner.temperature.fill_(TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)])
 
 
