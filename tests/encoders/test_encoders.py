@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from encoders.states import WORDS, make_clip_model, seeded_state
 from p3iv.encoders import efficientnet_lite0, minilm
-from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder, clip_moments, load_strictly, read_state
+from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder, clip_moments, load_strictly
 from p3iv.encoders.registry import build_encoder, build_text_encoder
 from p3iv.encoders.s3d import S3D, S3DEncoder, TextTower, read_words
+from p3iv.encoders.weight_files import read_state
 from p3iv.errors import ConfigError, FeatureError, MissingExtraError
 from p3iv.features.pictures import Picture, frame_picture
 from tabletop.pictures import draw_state

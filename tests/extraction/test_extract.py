@@ -164,6 +164,21 @@ def test_nothing_is_written_if_no_video_can_be_used(kitchen: Path) -> None:
     assert {path.name for path in kitchen.iterdir()} == before
 
 
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"nonsense", None])
+def test_damaged_rows_of_an_earlier_run_are_made_again(
+    kitchen: Path, expected: dict[str, str], damage: bytes | None
+) -> None:
+    video = sorted((kitchen / "videos").iterdir())[0]
+    whole = video.read_bytes()
+    video.write_bytes(b"not a video")
+    extract(kitchen)
+    video.write_bytes(whole)
+    rows = sorted((kitchen / WORK_FOLDER).iterdir())[0]
+    rows.write_bytes(rows.read_bytes()[:-30] if damage is None else damage)
+    assert extract(kitchen, overwrite=True).num_resumed == 2
+    assert content_of(kitchen) == expected
+
+
 def test_rows_of_a_changed_file_or_another_encoder_are_not_reused(kitchen: Path) -> None:
     (kitchen / "videos" / "v4.mp4").rename(kitchen / "v4.mp4")  # so that finished rows are kept
     extract(kitchen)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -71,28 +70,6 @@ def clip_moments(encoder: VideoEncoder, second: int) -> list[float]:
 def weights_path(options: EncoderOptions) -> Path | None:
     """The weights as a local path, if the user gave any."""
     return None if options.weights is None else Path(options.weights)
-
-
-def read_state(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a .pth or .safetensors file; nothing else in it is loaded or run.
-
-    Raises:
-        FeatureError: naming the file.
-    """
-    if not path.is_file():
-        raise FeatureError(f"{path}: there is no such file of weights")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file  # most weights are .pth
-
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        raise FeatureError(f"{path}: cannot be read as weights ({str(error).splitlines()[0][:200]})") from error
-    state = state.get("state_dict", state) if isinstance(state, Mapping) else state
-    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise FeatureError(f"{path}: is not a state dict, which maps names to tensors")
-    return {str(name): value for name, value in state.items()}
 
 
 def load_strictly(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:

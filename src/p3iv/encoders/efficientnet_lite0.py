@@ -24,9 +24,9 @@ from p3iv.encoders.base import (
     identify,
     load_strictly,
     package_folder,
-    read_state,
     weights_path,
 )
+from p3iv.encoders.weight_files import read_state
 from p3iv.errors import MissingExtraError
 from p3iv.features.pictures import Framing
 

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from p3iv.encoders.base import EncoderOptions, describe_clips, identify, load_strictly, read_state, weights_path
+from p3iv.encoders.base import EncoderOptions, describe_clips, identify, load_strictly, weights_path
+from p3iv.encoders.weight_files import read_state
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import decode, read_content
 from p3iv.features.pictures import Framing

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import time
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -98,20 +97,17 @@ class WorkFolder:
         self._settings = [_VERSION, encoder.identity.fingerprint, dtype]
 
     def has(self, task: VideoTask) -> bool:
-        """Whether an earlier run has finished the same file with the same settings."""
-        try:
-            return self._file(task).exists()
-        except OSError:
-            return False  # decoding it will report the error
+        """Whether an earlier run has finished the same file with the same settings, and its rows can be read."""
+        return self.read(task) is not None
 
     def read(self, task: VideoTask) -> EncodedVideo | None:
-        """The rows of the same file with the same settings, or None."""
+        """The rows of the same file with the same settings; None if there are none, or they are damaged."""
         try:
-            with np.load(self._file(task), allow_pickle=False) as content:
+            with self._file(task).open("rb") as file, np.load(file, allow_pickle=False) as content:
                 seconds = tuple(content["seconds"].tolist())
                 kept = KeptSeconds(int(content["num_seconds"]), seconds) if seconds else None
                 return EncodedVideo(task.video, content["rows"], kept)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except Exception:  # a damaged zip or array may raise anything, MemoryError included
             return None
 
     def write(self, task: VideoTask, encoded: EncodedVideo) -> None:

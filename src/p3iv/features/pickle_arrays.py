@@ -18,7 +18,7 @@ import numpy as np
 
 from p3iv.errors import FeatureError
 from p3iv.types import Array
-from p3iv.validation import shown
+from p3iv.validation import cut, shown
 
 _NUMBERS_OR_TEXT: Final = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9]\d{0,6}")
 
@@ -186,16 +186,16 @@ def _require_plain_keys(keys: list[object] | tuple[object, ...]) -> None:
             raise FeatureError(f"the pickle uses a {type(key).__name__} as a key; a plain value is expected")
 
 
-class _Named:
-    """A name that a pickle may call, and cannot change."""
+class Named:
+    """A function that a pickle may call by its name, and cannot change."""
 
-    __slots__ = ("_constructors", "_name")
+    __slots__ = ("_function", "_name")
 
-    def __init__(self, constructors: _Constructors, name: str) -> None:
-        self._constructors, self._name = constructors, name
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
+        self._name, self._function = name, function
 
     def __call__(self, *args: object) -> object:
-        return self._constructors.call(self._name, args)
+        return self._function(*args)
 
     def __setstate__(self, state: object) -> None:
         raise FeatureError(f"the pickle tries to change {self._name} itself")
@@ -250,7 +250,9 @@ def _load_bytearray(unpickler: Any) -> None:
 
 # The Python implementation: the memo of the C one takes gigabytes for one hostile opcode (cpython gh-115952), and its
 # opcodes cannot be guarded. A file of features is a few dozen opcodes, so the difference in speed is small.
-class _Unpickler(pickle._Unpickler):
+class GuardedUnpickler(pickle._Unpickler):
+    """Reads a pickle in time and memory in proportion to its size; a subclass says which names it may call."""
+
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         **pickle._Unpickler.dispatch,
         **{code[0]: _with_plain_keys(pickle._Unpickler.dispatch[code[0]], keys) for code, keys in _KEYS.items()},
@@ -258,12 +260,25 @@ class _Unpickler(pickle._Unpickler):
         pickle.BYTEARRAY8[0]: _load_bytearray,
     }
 
+    allowed: ClassVar[str] = "numpy arrays and plain values"
+
+    def make(self, module: str, name: str) -> object | None:
+        """What stands for a name that the pickle asks for; None if it is not allowed."""
+        raise NotImplementedError
+
+    def find_class(self, module: str, name: str) -> object:
+        found = self.make(module, name)
+        if found is None:
+            raise FeatureError(f"the pickle tries to load {cut(f'{module}.{name}', 120)}; only {self.allowed} are read")
+        return found
+
+
+class _Unpickler(GuardedUnpickler):
     def __init__(self, stream: io.BytesIO, constructors: _Constructors) -> None:
         super().__init__(stream, encoding="latin1")
         self._constructors = constructors
 
-    def find_class(self, module: str, name: str) -> object:
+    def make(self, module: str, name: str) -> object | None:
         if module not in _MODULES.get(name, ()):
-            asked = "".join(sign if sign.isprintable() else "?" for sign in f"{module}.{name}"[:120])
-            raise FeatureError(f"the pickle tries to load {asked}; only numpy arrays and plain values are read")
-        return _Named(self._constructors, name)
+            return None
+        return Named(name, lambda *args: self._constructors.call(name, args))
