@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, cpu_seconds, crosstask_shape, make_parser
 from p3iv.config import ModelConfig, override, preset_config
-from p3iv.evaluation.evaluate import Tally
+from p3iv.evaluation.tally import Tally
 from p3iv.metrics.intervals import Clusters, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.released import score_released

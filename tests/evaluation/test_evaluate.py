@@ -20,10 +20,12 @@ from p3iv.data.simulate import simulate_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
 from p3iv.evaluation.actions import read_actions
-from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate, evaluation_files
-from p3iv.evaluation.predictions import read_predictions
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate, evaluation_files
+from p3iv.evaluation.predictions import NamedLine, read_lines, read_predictions
 from p3iv.evaluation.result import Evaluation, read_evaluation
 from p3iv.evaluation.scores import score
+from p3iv.evaluation.tally import Tally
+from p3iv.metrics.intervals import Clusters, Interval, mean_intervals
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, load_planner
@@ -62,6 +64,22 @@ def test_score_reads_the_predictions_back_to_the_same_numbers(run: Path, found: 
     assert again["distribution"] == distribution
     assert again["released"] == found["released"]["viterbi"] | found["released"]["samples"]
     assert (again["num_windows"], again["num_videos"]) == (found["num_windows"], found["num_videos"])
+
+
+def test_the_scores_of_windows_give_the_same_means_and_intervals(run: Path, found: dict[str, Any]) -> None:
+    lines = [line for _, line in read_lines(run / "predictions.jsonl", NamedLine)]
+    columns = {
+        name: torch.tensor([math.nan if (value := line.scores[name]) is None else value for line in lines]).double()
+        for name in lines[0].scores
+    }
+    again = {
+        name: Interval(*(math.nan if leaf[end] is None else leaf[end] for end in ("value", "low", "high")))
+        for name, leaf in (found["decoders"][found["decoder"]] | found["distribution"]).items()
+    }
+    made = mean_intervals(columns, Clusters.of([line.video for line in lines]))
+    assert set(made) == set(again)
+    for name, interval in made.items():
+        assert vars(interval) == pytest.approx(vars(again[name]), nan_ok=True), name
 
 
 def test_every_score_is_inside_its_interval(found: dict[str, Any]) -> None:

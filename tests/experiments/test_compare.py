@@ -137,9 +137,9 @@ def test_a_horizon_without_windows_is_listed_and_the_others_go_on(compared: Comp
     request = replace(compared, out=tmp_path / "out", planners=("random",), horizons=(30, 3), seeds=(0,))
     result = compare(request)
     assert statuses(result) == ([], ["tabletop: random T=30 width=32 seed 0"])
-    assert "no usable train window of horizon 30" in next(iter(result.impossible.values())).about
+    assert "no usable train, val, test window of horizon 30" in next(iter(result.impossible.values())).about
     assert [row["horizon"] for row in rows_of(request)] == ["3"]
-    assert "no usable train window of horizon 30" in (request.out / "tables" / "comparison.md").read_text()
+    assert "no usable train, val, test window of horizon 30" in (request.out / "tables" / "comparison.md").read_text()
     assert compare(replace(request, horizons=(30,))).is_empty
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -29,101 +28,21 @@ from p3iv.evaluation.result import (
     noise_parts,
     write_evaluation,
 )
+from p3iv.evaluation.tally import DecodedWindows, Tally
 from p3iv.files import exclusive, remove_leftovers
-from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.intervals import Clusters, difference_intervals, mean_intervals
 from p3iv.metrics.plans import plan_values
-from p3iv.metrics.references import ReferencePlans, known_references, references_of
-from p3iv.metrics.released import marginal_values, score_released
+from p3iv.metrics.references import ReferencePlans, known_references
+from p3iv.metrics.released import score_released
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
-from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
-from p3iv.plans.distribution import PlanCounts, count_plans
-from p3iv.plans.draws import MODES, Draws, SampleSettings
-from p3iv.plans.transitions import Transitions
+from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side, listed
 
-Values = dict[str, Tensor]  # (N,) each, by metric
 CHUNK = 64  # windows at a time with `DEFAULT_NUM_SAMPLES` samples each
-
-
-@dataclass(frozen=True)
-class DecodedWindows:
-    """The plans of some windows."""
-
-    plans: dict[str, Tensor]  # (n, T) by decoder
-    decoder: str  # the one whose plan is recommended
-    plan_probability: Tensor  # (n,) of that plan
-    samples: dict[str, PlanCounts]  # by mode
-
-
-class Tally:
-    """Collects the plans of all windows, and their values by every metric.
-
-    Plans are compared with the references and, where it is known, with the true distribution of plans.
-    """
-
-    def __init__(self, action_ids: Tensor, num_actions: int, truth: ReferencePlans | None = None) -> None:
-        self.num_actions = num_actions
-        self.references = references_of(action_ids)
-        self.truth = truth
-        self.decoder = ""  # the one whose plan is recommended
-        self._done = 0
-        self._plans: dict[str, list[Tensor]] = defaultdict(list)
-        self._values: dict[str, dict[str, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
-
-    def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
-        """Add the draws of the next windows."""
-        chain, plans = plan_chain(draws, transitions), decode_all(draws, transitions)
-        self.decoder = recommended_decoder(draws)
-        for name, decoded in plans.items():
-            self._plans[name].append(decoded)
-        samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
-        windows = slice(self._done, self._done + len(draws.marginals))
-        self._done = windows.stop
-        self._compare(samples, chain, self.references, windows, prefix="")
-        if self.truth is not None:
-            self._compare(samples, chain, self.truth, windows, prefix="truth ")
-        probability = plan_probability(draws, plans[self.decoder], chain)
-        return DecodedWindows(plans, self.decoder, probability, samples)
-
-    def plans(self) -> dict[str, Tensor]:
-        """The plans of all windows so far, (N, T) by decoder."""
-        return {name: torch.cat(parts) for name, parts in self._plans.items()}
-
-    def values(self, group: str) -> Values:
-        """The values of all windows so far in the group `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`,
-        or `truth` and one of the first four.
-        """
-        return {name: torch.cat(parts) for name, parts in self._values[group].items()}
-
-    def _compare(
-        self, samples: dict[str, PlanCounts], chain: Chain, references: ReferencePlans, windows: slice, *, prefix: str
-    ) -> None:
-        here = replace(references, group=references.group[windows])
-        for mode, counts in samples.items():
-            self._keep(f"{prefix}{mode}", vars(distribution_values(counts, here, self.num_actions)))
-            if not prefix:
-                self._keep(f"marginals {mode}", marginal_values(counts, here, self.num_actions))
-        window, row = here.pairs
-        exact = exact_divergences(_log_probability(chain, here.plans[row], window), here, self.num_actions)
-        self._keep(f"{prefix}exact", {"exact_kl": exact.kl, "exact_nll": exact.nll})
-
-    def _keep(self, group: str, values: Values) -> None:
-        for name, value in values.items():
-            self._values[group][name].append(value)
-
-
-def _log_probability(chain: Chain, plans: Tensor, window: Tensor) -> Tensor:
-    """The log probabilities of plans; -inf for a plan with an action that the planner does not know."""
-    known = (plans < len(chain.log_transitions)).all(dim=1)
-    found = torch.full((len(plans),), -torch.inf, dtype=torch.float64)
-    found[known] = chain.log_probability(plans[known], window[known]).double()
-    return found
 
 
 @dataclass(frozen=True)
@@ -252,6 +171,7 @@ def _prediction_lines(
     def words(plan: Tensor) -> tuple[str, ...]:
         return tuple(names[action] for action in plan.tolist())
 
+    scores = {name: values.double().tolist() for name, values in decoded.scores(mode).items()}
     for number, window in enumerate(windows.windows[here]):
         samples, counts = decoded.samples[mode].rows(number)
         yield NamedLine(
@@ -266,6 +186,7 @@ def _prediction_lines(
             reference=tuple(names[action] for action in window.action_ids),
             decoders={name: words(plans[number]) for name, plans in decoded.plans.items() if name != decoded.decoder},
             samples=tuple((words(plan), count) for plan, count in zip(samples, counts.tolist(), strict=True)),
+            scores={name: None if math.isnan(values[number]) else values[number] for name, values in scores.items()},
         )
 
 

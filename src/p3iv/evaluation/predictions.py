@@ -70,6 +70,7 @@ class PredictionLine(BaseModel, Generic[ActionT]):
     reference: tuple[ActionT, ...] = ()  # empty where it is not known
     decoders: dict[str, tuple[ActionT, ...]] = {}  # the plans of the other decoders
     samples: tuple[tuple[tuple[ActionT, ...], Count], ...] | None = None
+    scores: dict[str, float | None] = {}  # by metric, of `plan`, `samples` and the chain; None where not defined
 
     @model_validator(mode="after")
     def _check_lengths(self) -> PredictionLine[ActionT]:

@@ -25,7 +25,8 @@ from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, SplitError
-from p3iv.evaluation.evaluate import EvaluationRequest, Tally, evaluate
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.evaluation.tally import Tally
 from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import commit, link_dataset
 from p3iv.experiments.runs import TRAINED, Outcome, SamplingVariant
@@ -100,7 +101,7 @@ def score_windows(trained: TrainedPlanner, data: PlanningData, sampling: Samplin
         scores["bitwise_iou"] = bitwise_ious(decoded, windows.action_ids)
         scores["macro_precision"] = torch.tensor(macro_precision(decoded, windows.action_ids), dtype=torch.float64)
         values |= {f"{name}.{decoder}": value for name, value in scores.items()}
-    return {name: value.double().numpy() for name, value in values.items()} | _videos(data)
+    return {name: value.double().numpy() for name, value in values.items()} | _places(data)
 
 
 def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
@@ -127,7 +128,7 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
         if place or sampling.independent_draws > 1:
             means[name].append(float(some.mean()))
     deviations = {f"{name}.deviation": np.array(np.std(found, ddof=1)) for name, found in means.items()}
-    return {name: values[name, 0, 0] for name in means} | deviations | _videos(data)
+    return {name: values[name, 0, 0] for name in means} | deviations | _places(data)
 
 
 def _sets(number: int, sampling: SamplingVariant) -> list[slice | Tensor]:
@@ -224,8 +225,12 @@ def _settings(sampling: SamplingVariant, *, seed: int) -> SampleSettings:
     return SampleSettings(sampling.num_samples, seed, sampling.input_noise, sampling.dropout)
 
 
-def _videos(data: PlanningData) -> Arrays:
-    return {"videos": np.array([window.video for window in data.test.windows])}
+def _places(data: PlanningData) -> Arrays:
+    windows = data.test.windows
+    return {
+        "videos": np.array([window.video for window in windows]),
+        "first_steps": np.array([window.first_step for window in windows]),
+    }
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:

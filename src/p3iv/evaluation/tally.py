@@ -1,0 +1,108 @@
+"""The values of every window by every metric, collected while a planner is evaluated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from p3iv.metrics.distributions import distribution_values, exact_divergences
+from p3iv.metrics.plans import plan_values
+from p3iv.metrics.references import ReferencePlans, references_of
+from p3iv.metrics.released import marginal_values
+from p3iv.plans.chain import Chain
+from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
+from p3iv.plans.distribution import PlanCounts, count_plans
+from p3iv.plans.draws import MODES, Draws
+from p3iv.plans.transitions import Transitions
+
+Values = dict[str, Tensor]  # (N,) each, by metric
+
+
+@dataclass(frozen=True)
+class DecodedWindows:
+    """The plans of some windows."""
+
+    plans: dict[str, Tensor]  # (n, T) by decoder
+    decoder: str  # the one whose plan is recommended
+    plan_probability: Tensor  # (n,) of that plan
+    samples: dict[str, PlanCounts]  # by mode
+    values: dict[str, Values]  # (n,) each: of the recommended `plans`, of the samples by mode, and `exact`
+
+    def scores(self, mode: str) -> Values:
+        """Every metric of the recommended plan, of the samples in one mode, and of the chain."""
+        return self.values["plans"] | self.values[mode] | self.values["exact"]
+
+
+class Tally:
+    """Collects the plans of all windows, and their values by every metric.
+
+    Plans are compared with the references and, where it is known, with the true distribution of plans.
+    """
+
+    def __init__(self, action_ids: Tensor, num_actions: int, truth: ReferencePlans | None = None) -> None:
+        self.num_actions = num_actions
+        self._action_ids = action_ids
+        self.references = references_of(action_ids)
+        self.truth = truth
+        self.decoder = ""  # the one whose plan is recommended
+        self._done = 0
+        self._plans: dict[str, list[Tensor]] = defaultdict(list)
+        self._values: dict[str, dict[str, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
+
+    def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
+        """Add the draws of the next windows."""
+        chain, plans = plan_chain(draws, transitions), decode_all(draws, transitions)
+        self.decoder = recommended_decoder(draws)
+        for name, decoded in plans.items():
+            self._plans[name].append(decoded)
+        samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
+        windows = slice(self._done, self._done + len(draws.marginals))
+        self._done = windows.stop
+        values = self._compare(samples, chain, self.references, windows, prefix="")
+        if self.truth is not None:
+            self._compare(samples, chain, self.truth, windows, prefix="truth ")
+        probability = plan_probability(draws, plans[self.decoder], chain)
+        values["plans"] = plan_values(plans[self.decoder], self._action_ids[windows])
+        return DecodedWindows(plans, self.decoder, probability, samples, values)
+
+    def plans(self) -> dict[str, Tensor]:
+        """The plans of all windows so far, (N, T) by decoder."""
+        return {name: torch.cat(parts) for name, parts in self._plans.items()}
+
+    def values(self, group: str) -> Values:
+        """The values of all windows so far in the group `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`,
+        or `truth` and one of the first four.
+        """
+        return {name: torch.cat(parts) for name, parts in self._values[group].items()}
+
+    def _compare(
+        self, samples: dict[str, PlanCounts], chain: Chain, references: ReferencePlans, windows: slice, *, prefix: str
+    ) -> dict[str, Values]:
+        """Keep the values of some windows; returns those of the samples by mode, and `exact`."""
+        here = replace(references, group=references.group[windows])
+        values: dict[str, Values] = {}
+        for mode, counts in samples.items():
+            values[mode] = vars(distribution_values(counts, here, self.num_actions))
+            if not prefix:
+                self._keep(f"marginals {mode}", marginal_values(counts, here, self.num_actions))
+        window, row = here.pairs
+        exact = exact_divergences(_log_probability(chain, here.plans[row], window), here, self.num_actions)
+        values["exact"] = {"exact_kl": exact.kl, "exact_nll": exact.nll}
+        for group, found in values.items():
+            self._keep(f"{prefix}{group}", found)
+        return values
+
+    def _keep(self, group: str, values: Values) -> None:
+        for name, value in values.items():
+            self._values[group][name].append(value)
+
+
+def _log_probability(chain: Chain, plans: Tensor, window: Tensor) -> Tensor:
+    """The log probabilities of plans; -inf for a plan with an action that the planner does not know."""
+    known = (plans < len(chain.log_transitions)).all(dim=1)
+    found = torch.full((len(plans),), -torch.inf, dtype=torch.float64)
+    found[known] = chain.log_probability(plans[known], window[known]).double()
+    return found
