@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from commands import RunP3iv
 from p3iv.cli import console
 from p3iv.cli.options import parse_numbers, resolve_split, split_at_commas
 from p3iv.errors import ConfigError
+from p3iv.types import Problem
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,6 +33,34 @@ def test_progress_on_a_terminal_shows_what_it_is_about(monkeypatch: pytest.Monke
     assert "Extracting videos" in shown
     assert "1/3" in shown
     assert "20 [frames]/s" in shown
+
+
+HOSTILE = "x\x1b[31m\x9b2J\u202ey [/b] [red]z[/red] :smile:"
+CLEAN = "x\ufffd[31m\ufffd2J\ufffdy [/b] [red]z[/red] :smile:"
+
+
+def test_names_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_table([HOSTILE, "n"], [[HOSTILE, "1"]], title=HOSTILE)
+    console.print_problems([Problem(HOSTILE, HOSTILE, HOSTILE)])
+    console.print_note(HOSTILE)
+    console.out.print(HOSTILE, style="bold")
+    printed = capsys.readouterr()
+    assert printed.out.count(CLEAN[:30]) == 4
+    assert printed.err.count(CLEAN) == 4
+    assert not set("\x1b\x9b\u202e") & set(printed.out + printed.err)
+
+
+def test_json_for_programs_has_no_control_characters_and_the_same_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_json({"name": HOSTILE, "ä": 1})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"name": HOSTILE, "ä": 1}
+    assert not set("\x1b\x9b\u202e") & set(printed)
+
+
+def test_a_message_about_a_hostile_name_is_clean(p3iv: RunP3iv, tmp_path: Path) -> None:
+    done = p3iv("data", "stats", tmp_path / HOSTILE)
+    assert done.returncode == 1
+    assert CLEAN in done.stderr
 
 
 def test_lists_are_separated_by_commas() -> None:

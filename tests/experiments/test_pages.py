@@ -84,4 +84,8 @@ def test_latex_tables_end_with_their_notes(done: ReproduceRequest) -> None:
 
 
 def test_latex_is_escaped() -> None:
+    hostile = "^^5cinput /etc/passwd ~ \\x L_a_b\n\x1b <y>"
+    assert escape_latex(hostile) == (
+        r"\textasciicircum{}\textasciicircum{}5cinput /etc/passwd \textasciitilde{} \textbackslash{}x L\_a\_b   $<$y$>$"
+    )
     assert escape_latex("L_a + L_adv, 50 % of a_b & c ± 1") == r"$L_{a}$ + $L_{adv}$, 50 \% of a\_b \& c $\pm$ 1"

@@ -96,10 +96,10 @@ def info(
     ]
     width = max(len(name) for name, _ in rows) + 2
     for name, value in rows:
-        out.print(f"{name:<{width}}{value}", markup=False)
+        out.print(f"{name:<{width}}{value}")
     for extra, there in environment.extras.items():
         state = "installed" if there else f"missing {', '.join(requirements()[extra])}: pip install 'p3iv[{extra}]'"
-        out.print(f"{'extra ' + extra:<{width}}{state}", markup=False)
+        out.print(f"{'extra ' + extra:<{width}}{state}")
 
 
 def main() -> None:
@@ -107,7 +107,7 @@ def main() -> None:
     try:
         app(prog_name="p3iv")
     except P3ivError as error:
-        err.print(f"error: {error}", markup=False, style="red" if err.is_terminal else None)
+        err.print(f"error: {error}", style="red" if err.is_terminal else None)
         sys.exit(1)
     except KeyboardInterrupt:
         err.print("interrupted")
@@ -117,5 +117,5 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         advice = ". Make room, and run the command again." if error.errno in DISK_FULL else ""
-        err.print(f"error: {error}{advice}", markup=False)
+        err.print(f"error: {error}{advice}")
         sys.exit(1)

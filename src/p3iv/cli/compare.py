@@ -88,10 +88,10 @@ def compare_command(
         print_json(summary(result))
     else:
         show_comparison(result)
-        out.print(f"-> {target}/index.html, {target}/comparison.csv, {target}/tables, {target}/runs.csv", markup=False)
+        out.print(f"-> {target}/index.html, {target}/comparison.csv, {target}/tables, {target}/runs.csv")
     show_failures(result)
     for name, outcome in result.impossible.items():
-        err.print(f"impossible: {name}: {outcome.about}", markup=False)
+        err.print(f"impossible: {name}: {outcome.about}")
     if result.failures or result.impossible:
         raise typer.Exit(1)
 
@@ -111,10 +111,9 @@ def show_comparison(result: FillResult) -> None:
             "SR, mAcc, mIoU and recall of modes in percent, ± half a 95 % interval for other videos and seeds; KL and "
             "NLL in nats; CPU s of training; ms per plan",
             style="dim",
-            markup=False,
         )
     for note in (note for filled in result.tables for block in filled.blocks for note in block.interval_notes):
-        out.print(f"note: {note}", markup=False)
+        out.print(f"note: {note}")
 
 
 def _short_cells(cells: dict[str, Cell]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,25 +13,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Column, Table
 
 from p3iv.files import leftovers_of
 from p3iv.types import Problem, count_problems, counted
+from p3iv.validation import UNFIT
 
 if TYPE_CHECKING:
     from p3iv.features.store import PackedFeatures
 
-out = Console(highlight=False, soft_wrap=True, emoji=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+class PlainConsole(Console):
+    """Prints text as it is: no markup, and nothing that a name in a file could use to control the terminal."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, soft_wrap=True, emoji=False, markup=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Everything that is printed comes through here, cells of tables included."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else _CONTROL.sub("\N{REPLACEMENT CHARACTER}", segment.text)
+            yield segment._replace(text=text)
+
+
+_CONTROL = re.compile(f"(?![\n\t]){UNFIT.pattern}")  # lines and tabs are ours: names have none
+
+out = PlainConsole()
+err = PlainConsole(stderr=True)
 
 
 def print_json(value: Any) -> None:
     """Print a result for programs: dataclasses become objects, and nothing else goes to standard output."""
     content = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
@@ -39,21 +58,21 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     for index, header in enumerate(headers):
         table.add_column(header, justify="left" if index == 0 else "right", header_style="dim")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     out.print(table)
 
 
 def print_note(text: str) -> None:
     """Print something that the user should know, on standard error."""
-    err.print(f"note: {text}", markup=False)
+    err.print(f"note: {text}")
 
 
 def print_problems(problems: Sequence[Problem], *, advice: str = "") -> None:
     """Print every problem of the input and how many there are, on standard error."""
     for problem in problems:
-        err.print(f"problem: {problem}", markup=False)
+        err.print(f"problem: {problem}")
     if problems:
-        err.print(f"{counted(count_problems(problems), 'problem')}, see above{advice}.", markup=False)
+        err.print(f"{counted(count_problems(problems), 'problem')}, see above{advice}.")
 
 
 def note_leftovers(folder: Path) -> None:
@@ -76,7 +95,7 @@ def interruptible(message: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        err.print(f"interrupted; {message}", markup=False)
+        err.print(f"interrupted; {message}")
         raise typer.Exit(130) from None
 
 
@@ -95,7 +114,7 @@ def progress(what: str) -> Iterator[ShowProgress]:
         return
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the other columns keep their width
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -118,6 +137,6 @@ def plain_progress(what: str, every_s: float = 10.0) -> ShowProgress:
         nonlocal last_s, last_done
         if time.monotonic() - last_s >= every_s and done - last_done >= total / 20 and done < total:
             last_s, last_done = time.monotonic(), done
-            err.print(f"{what}: {done:.0f} of {total}{', ' * bool(about)}{about}", markup=False)
+            err.print(f"{what}: {done:.0f} of {total}{', ' * bool(about)}{about}")
 
     return show

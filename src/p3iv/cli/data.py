@@ -90,8 +90,8 @@ def make_tabletop_command(
         )
     if sheet is not None:
         write_sheet(sheet, seed=seed)
-    out.print(f"{videos} tabletop videos -> {folder}", markup=False)
-    out.print(f"next: p3iv data stats {folder}", markup=False)
+    out.print(f"{videos} tabletop videos -> {folder}")
+    out.print(f"next: p3iv data stats {folder}")
 
 
 @app.command(
@@ -184,9 +184,9 @@ def import_command(
         "action": report.num_actions,
         "step": report.num_steps,
     }
-    out.print(f"{', '.join(counted(n, what) for what, n in counts.items())} -> {report.folder}", markup=False)
+    out.print(f"{', '.join(counted(n, what) for what, n in counts.items())} -> {report.folder}")
     if report.features:
-        out.print(f"features of {describe_features(report.features)}", markup=False)
+        out.print(f"features of {describe_features(report.features)}")
 
 
 @app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
@@ -211,7 +211,6 @@ def simulate_command(
     out.print(
         f"SIMULATED features of {describe_features(packed)} -> {folder}. "
         f"Scores on them test the code; they say nothing about real videos.",
-        markup=False,
     )
 
 
@@ -231,9 +230,9 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
         print_json([vars(finding) for finding in findings])
     else:
         for finding in findings:
-            out.print(f"{finding.severity}: {finding.message}", markup=False)
+            out.print(f"{finding.severity}: {finding.message}")
         verdict = counted(errors, "error") if errors else "no errors"
-        out.print(f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}", markup=False)
+        out.print(f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}")
     if errors:
         raise typer.Exit(1)
 
@@ -267,14 +266,13 @@ def stats_command(
 
 def _print_stats(stats: DatasetStats) -> None:
     """Print counts, the split, a table with a row per horizon, and notes."""
-    out.print(stats.label, style="bold", markup=False)
+    out.print(stats.label, style="bold")
     per_video = stats.steps_per_video
     out.print(
         f"{counted(stats.videos, 'video')}, {counted(stats.tasks, 'task')}, {counted(stats.actions, 'action')} "
         f"({stats.actions_seen} occur), {counted(stats.steps, 'step')}: {per_video['mean']:.1f} per video "
         f"({per_video['min']:.0f} to {per_video['max']:.0f}), "
         f"{100 * stats.repeated_next_share:.1f} % repeat the step before them",
-        markup=False,
     )
     if stats.untimed:
         by_length = ", ".join(f"{number} of {counted(length, 'step')}" for length, number in stats.untimed.items())
@@ -286,7 +284,7 @@ def _print_stats(stats: DatasetStats) -> None:
             f"{shown['dtype']} values"
         )
     sides = ", ".join(f"{side} {count}" for side, count in stats.videos_by_side.items())
-    out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""), markup=False)
+    out.print(f"split: {stats.split}" + (f" (videos: {sides})" if sides else ""))
     out.print()
     headers = ("horizon", "windows", *SIDES, "repeats", "plans/pair", "plans/window")
     print_table(headers, [_stats_row(horizon, of) for horizon, of in stats.horizons.items()])
@@ -299,7 +297,7 @@ def _print_stats(stats: DatasetStats) -> None:
         style="dim",
     )
     for note in stats.notes:
-        out.print(f"note: {note}", markup=False)
+        out.print(f"note: {note}")
 
 
 def _stats_row(horizon: int, of: HorizonStats) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def demo_command(
     began = time.monotonic()
 
     def p3iv(*words: str) -> None:
-        out.print(f"\n$ p3iv {shlex.join(words)}", markup=False, style="bold")
+        out.print(f"\n$ p3iv {shlex.join(words)}", style="bold")
         code = context.find_root().command.main(list(words), prog_name="p3iv", standalone_mode=False)
         if code:
             raise typer.Exit(int(code))
@@ -51,9 +51,9 @@ def demo_command(
     example = _example(folder / "run")
     clip = f"{data}/videos/{example.video}.mp4"
     p3iv("plan", run, "--start", f"{clip}@{example.start_s:g}", "--goal", f"{clip}@{example.goal_s:g}")
-    out.print(f"the steps in the video: {' -> '.join(example.reference)}", markup=False)
+    out.print(f"the steps in the video: {' -> '.join(example.reference)}")
     p3iv("report", run)
-    out.print(f"\nThe demo took {time.monotonic() - began:.0f} s. Open {run}/report.html in a browser.", markup=False)
+    out.print(f"\nThe demo took {time.monotonic() - began:.0f} s. Open {run}/report.html in a browser.")
 
 
 def _example(run: Path) -> PredictionLine[str]:

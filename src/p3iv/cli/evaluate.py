@@ -86,7 +86,6 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
         f"{found.planner} on {found.data}: {counted(found.horizon, 'action')} to plan, {found.num_windows} "
         f"{found.side} windows of {counted(found.num_videos, 'video')}, {found.num_actions} actions, "
         f"{counted(found.samples.number, 'sample')}{''.join(variants)}",
-        markup=False,
     )
     out.print("with 95 % intervals for other videos, not for other seeds; * marks the recommended plan\n")
     _show_decoders(found)
@@ -94,14 +93,13 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
         out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")
     versus = found.differences[RETRIEVAL]["success_rate"]
     difference = _with_interval(METRICS["success_rate"], versus, sign=True)
-    out.print(f"recommended plan - {BASELINES['retrieval']}: {difference} points of success rate\n", markup=False)
+    out.print(f"recommended plan - {BASELINES['retrieval']}: {difference} points of success rate\n")
     _show_samples(found)
     out.print(
         f"\nexact: the chain's own probabilities, without samples. {files.evaluation.name} has the intervals, and "
         "under `released` the scores as released code computes them.",
-        markup=False,
     )
-    out.print(f"-> {files.evaluation}, {files.predictions}", markup=False)
+    out.print(f"-> {files.evaluation}, {files.predictions}")
 
 
 def _show_decoders(found: Evaluation) -> None:

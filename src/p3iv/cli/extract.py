@@ -140,16 +140,15 @@ def extract_command(
 def _print_extraction(report: ExtractionReport) -> None:
     print_problems(report.problems)
     if report.problems:
-        err.print("After fixing them, rerun with --overwrite; only these videos are read again.", markup=False)
+        err.print("After fixing them, rerun with --overwrite; only these videos are read again.")
     if report.num_resumed:
         done = counted(report.num_resumed, "video")
-        out.print(f"{done} finished by an earlier, interrupted run", markup=False)
-    out.print(f"{report.encoder} features of {describe_features(report.features)} -> {report.folder}", markup=False)
+        out.print(f"{done} finished by an earlier, interrupted run")
+    out.print(f"{report.encoder} features of {describe_features(report.features)} -> {report.folder}")
     texts = f"step embeddings by {report.text_encoder}" if report.text_encoder else "no step embeddings"
     out.print(
         f"{texts}; {report.num_frames} frames decoded in {report.seconds:.1f} s, "
         f"{_speed(report.num_frames, report.seconds)} per second",
-        markup=False,
     )
 
 
@@ -189,12 +188,10 @@ def _print_alignment(report: AlignmentReport, split: str) -> None:
     out.print(
         f"trained on {counted(report.num_steps, 'step')} of {counted(report.num_actions, 'action')} in "
         f"{counted(report.num_videos, 'training video')} ({split}; train with the same)",
-        markup=False,
     )
     out.print(
         f"how often a text retrieves a step of its action, among {report.num_val_steps} validation steps: "
         f"first {100 * report.before.first:.1f} % before, {100 * report.after.first:.1f} % after; "
         f"in the first five {100 * report.before.five:.1f} % before, {100 * report.after.five:.1f} % after",
-        markup=False,
     )
-    out.print(f"{report.folder / 'language.npz'}: {report.width} values per step", markup=False)
+    out.print(f"{report.folder / 'language.npz'}: {report.width} values per step")

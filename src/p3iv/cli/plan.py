@@ -99,7 +99,7 @@ def show_plans(plans: PlanDistribution, top: int) -> None:
     share = _percent(plans.plan_probability)
     out.print(f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):")
     for number, step in enumerate(plans.plan, start=1):
-        out.print(f"  {number}. {step}", markup=False)
+        out.print(f"  {number}. {step}")
     out.print("\nmost probable plans:" if is_exact else "\nthis plan, then the most frequent samples:")
     _show_list(list(plans.top(top)), rest=plans.other_plans + sum(plans.probabilities[top:]))
     if plans.samples:
@@ -111,7 +111,7 @@ def show_plans(plans: PlanDistribution, top: int) -> None:
 
 def _show_list(plans: list[tuple[Steps, float]], *, rest: float) -> None:
     for steps, share in plans:
-        out.print(f"  {_percent(share):>7}  {' -> '.join(steps)}", markup=False)
+        out.print(f"  {_percent(share):>7}  {' -> '.join(steps)}")
     if rest > 1e-6:
         out.print(f"  {_percent(rest):>7}  all other plans")
 

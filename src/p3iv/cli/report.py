@@ -38,7 +38,7 @@ def report_command(
     for note in result.notes:
         print_note(note)
     windows = counted(result.num_windows, "window")
-    out.print(f"{windows}, {result.num_cases} of them in the gallery -> {result.path}", markup=False)
+    out.print(f"{windows}, {result.num_cases} of them in the gallery -> {result.path}")
 
 
 def published_for(run: RunRecord) -> Published | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table as Grid
+from rich.text import Text
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES
 from p3iv.cli.console import err, interruptible, out, print_json, print_note
@@ -120,18 +120,17 @@ def _show_list(*, as_json: bool) -> None:
         small, paper = (_clock(entry.cpu_s[name]) if runs else "" for name in ("small", "paper"))
         theirs = f" ({', '.join(entry.published_on)})" if entry.published_on else ""
         what = ", a drawing: nothing to regenerate" if entry.kind == "drawing" else theirs
-        out.print(line.format(entry.name, place, runs, small, paper, f"{entry.title}{what}"), markup=False)
+        out.print(line.format(entry.name, place, runs, small, paper, f"{entry.title}{what}"))
     out.print(
         "\nruns: planners to train per dataset and seed; tables share them. small, paper: processor time with --budget "
         "small\n(at most; one seed) and --budget paper (three seeds, on CrossTask). Any dataset folder with features "
         "can be used: its\nfigures are shown beside the published ones of the datasets in brackets.",
-        markup=False,
     )
 
 
 def _show_start(num_runs: int, num_missing: int) -> None:
     if num_missing:
-        err.print(f"{num_runs} runs are needed, {num_missing} of them have to be made", markup=False)
+        err.print(f"{num_runs} runs are needed, {num_missing} of them have to be made")
 
 
 def _show_run(progress: CallProgress) -> None:
@@ -140,34 +139,33 @@ def _show_run(progress: CallProgress) -> None:
     err.print(
         f"run {progress.num_done} of {progress.num_jobs}, {tables if progress.num_tables > 1 else ''}"
         f"about {_clock(progress.left_s)} left. {progress.run}: {done}{progress.outcome.about}",
-        markup=False,
     )
 
 
 def show_failures(result: FillResult) -> None:
     """Print every failed run with the reason."""
     for name, outcome in result.failures.items():
-        err.print(f"failed: {name}: {outcome.about}", markup=False)
+        err.print(f"failed: {name}: {outcome.about}")
 
 
 def _show(result: FillResult, target: Path) -> None:
     from p3iv.experiments.filled import filled_text
 
     for filled in result.tables:
-        out.print(f"{filled.title}", markup=False, style="bold")
+        out.print(f"{filled.title}", style="bold")
         for block in filled.blocks:
             _print_block(filled, block)
         if filled.table.note:
-            out.print(filled.table.note, markup=False, style="dim")
+            out.print(filled.table.note, style="dim")
         for problem in filled.problems:
-            out.print(f"missing: {problem}", markup=False)
+            out.print(f"missing: {problem}")
         out.print()
     for drawn in result.figures:
-        out.print(f"{drawn.figure.place}, {drawn.figure.title}: {drawn.path or drawn.about}", markup=False)
+        out.print(f"{drawn.figure.place}, {drawn.figure.title}: {drawn.path or drawn.about}")
     for name, what in result.provenance.lines:
-        out.print(f"{name}: {what}", markup=False, style="dim")
+        out.print(f"{name}: {what}", style="dim")
     number = filled_text(result.tables)
-    out.print(f"cells filled: {number} -> {target}/index.html, {target}/tables, {target}/runs.csv", markup=False)
+    out.print(f"cells filled: {number} -> {target}/index.html, {target}/tables, {target}/runs.csv")
 
 
 def _print_block(filled: FilledTable, block: Block) -> None:
@@ -179,20 +177,20 @@ def _print_block(filled: FilledTable, block: Block) -> None:
     )
     grid.add_column("", min_width=26)
     for name in headers(filled):
-        grid.add_column(escape(name), justify="right", header_style="dim")
+        grid.add_column(name, justify="right", header_style="dim")
     for row in block.cells:
         texts = []
         for cell in row:
             theirs = f"({cell.published})" if cell.published else ""
             ours = cell.text if block.source else ""
-            above = escape(" ".join(part for part in (ours, theirs) if part))
+            above = " ".join(part for part in (ours, theirs) if part)
             range_ = cell.range_text.replace(" to ", "–")  # noqa: RUF001 - narrower
             below = "\n".join(part for part in (range_, cell.seeds_text) if part) if block.source else ""
-            texts.append(f"{above}\n[dim]{escape(below)}[/dim]" if below else above)
-        grid.add_row(escape(row_label(row[0])), *texts)
+            texts.append(Text.assemble(above, (f"\n{below}", "dim")) if below else Text(above))
+        grid.add_row(row_label(row[0]), *texts)
     out.print(grid, width=None if out.is_terminal else 160)
     for note in block.interval_notes:
-        out.print(f"note: {note}", markup=False)
+        out.print(f"note: {note}")
     out.print()
 
 

@@ -58,7 +58,7 @@ def score_command(
 def _print_scores(scores: PredictionScores) -> None:
     videos = "" if scores.num_videos is None else f" of {counted(scores.num_videos, 'video')}"
     windows = counted(scores.num_windows, "window")
-    out.print(f"{windows}{videos}, {counted(scores.num_actions, 'action')}", markup=False)
+    out.print(f"{windows}{videos}, {counted(scores.num_actions, 'action')}")
     _print_group("plans", scores.plans)
     if scores.distribution is not None:
         _print_group("distribution of the samples", scores.distribution)
@@ -66,10 +66,9 @@ def _print_scores(scores: PredictionScores) -> None:
     out.print(
         "as released code computes it: not comparable between vocabularies, orders of ids, or batch sizes "
         f"(here {counted(scores.batch_size, 'window')})",
-        markup=False,
     )
     for note in scores.notes:
-        out.print(f"note: {note}", markup=False)
+        out.print(f"note: {note}")
 
 
 def _print_group(title: str, intervals: Mapping[str, Interval]) -> None:

@@ -100,7 +100,6 @@ def train_command(
         out.print(
             f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
             f"Best epoch {result.best_epoch} on validation: {scores} -> {result.run}",
-            markup=False,
         )
 
 

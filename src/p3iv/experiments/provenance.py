@@ -114,11 +114,16 @@ def write_runs(out: Path, runs: Iterable[Run], finished: FinishedRuns) -> None:
     """Write OUT/runs.csv and keep the rows of earlier calls."""
     path, text = out / "runs.csv", io.StringIO()
     earlier = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8") if path.exists() else ""))
-    rows = {row["run"]: row for row in (*earlier, *run_rows(runs, finished))}
+    rows = {row.get("run", ""): row for row in (*earlier, *run_rows(runs, finished))}
     writer = csv.DictWriter(text, (*RUN_COLUMNS, *FACTS, "status"), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows.values())
+    writer.writerows(row | {"data": plain_cell(row.get("data") or "")} for row in rows.values())
     write_text(path, text.getvalue())
+
+
+def plain_cell(text: str) -> str:
+    """A text for a table that people open in a spreadsheet, which takes = + - @ for the beginning of a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _each(values: Iterable[str]) -> tuple[str, ...]:

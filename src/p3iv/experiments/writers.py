@@ -12,9 +12,10 @@ from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS
 from p3iv.experiments.filled import Block, Cell, FilledTable
 from p3iv.experiments.pages import Section, table_page, table_section
-from p3iv.experiments.provenance import Provenance, run_rows
+from p3iv.experiments.provenance import Provenance, plain_cell, run_rows
 from p3iv.experiments.runs import Run
 from p3iv.files import write_text
+from p3iv.validation import UNFIT
 
 CSV_COLUMNS = (
     *("table", "place", "data", "published_on", "row_group", "row", "column_group", "column", "metric", "unit"),
@@ -23,9 +24,12 @@ CSV_COLUMNS = (
 )
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
+    "^": r"\textasciicircum{}",  # TeX reads ^^5c as a backslash
+    "~": r"\textasciitilde{}",
     **{
         "±": r"$\pm$",
         "<": "$<$",
+        ">": "$>$",
         "\N{GREEK SMALL LETTER SIGMA}": r"$\sigma$",
         "↑": r"$\uparrow$",
         "↓": r"$\downarrow$",
@@ -61,7 +65,7 @@ def _csv_line(filled: FilledTable, block: Block, cell: Cell) -> dict[str, str]:
     line = {
         "table": filled.table.name,
         "place": filled.table.place,
-        "data": block.source.label if block.source else "",
+        "data": plain_cell(block.source.label) if block.source else "",
         "published_on": PAPER_DATASETS[block.paper_name] if block.paper_name else "",
         "row_group": cell.row.group,
         "row": cell.row.label,
@@ -89,7 +93,7 @@ def _csv_line(filled: FilledTable, block: Block, cell: Cell) -> dict[str, str]:
     return (
         line
         | {name: "" if math.isnan(figure) else f"{metric.scale * figure:.4f}" for name, figure in figures.items()}
-        | {"seeds": " ".join(map(str, value.seeds)), "runs": " ".join(value.runs), "why": value.problem}
+        | {"seeds": " ".join(map(str, value.seeds)), "runs": " ".join(value.runs), "why": plain_cell(value.problem)}
     )
 
 
@@ -150,7 +154,9 @@ def block_notes(block: Block) -> list[str]:
 def table_latex(filled: FilledTable, provenance: Provenance, finished: FinishedRuns) -> str:
     """A `table*` that needs booktabs: ours first, published in italics, runs and missing values as comments."""
     parts = [f"% {_one_line(provenance.sentence)}"]
-    parts += [f"% runs/{row['run']}: {run}, {row['status']}" for run, row in _with_rows(filled, finished)]
+    parts += [
+        f"% runs/{row['run']}: {_one_line(str(run))}, {row['status']}" for run, row in _with_rows(filled, finished)
+    ]
     parts += [f"% missing: {_one_line(problem)}" for problem in filled.problems]
     notes = escape_latex(" ".join(note for note in (_one_line(filled.table.note), filled.note) if note))
     for block in filled.blocks:
@@ -178,8 +184,8 @@ def table_latex(filled: FilledTable, provenance: Provenance, finished: FinishedR
 
 
 def escape_latex(text: str) -> str:
-    """Escape text for LaTeX and write losses as formulas."""
-    parts = re.split(r"L_(\w+)", text)
+    """Escape text for LaTeX, in one line, and write losses as formulas."""
+    parts = re.split(r"\bL_([a-z]+)\b", UNFIT.sub(" ", text))
     return "".join(
         f"$L_{{{part}}}$" if place % 2 else "".join(_LATEX.get(character, character) for character in part)
         for place, part in enumerate(parts)
