@@ -87,6 +87,10 @@ def test_missing_seconds_are_replaced_by_the_nearest_kept_ones(dataset: Dataset,
             assert np.allclose(data.train.nearby[place, 0, number].numpy(), seen, atol=1e-6)
 
 
+def test_a_moment_far_after_the_end_shows_the_last_row() -> None:
+    assert rows_around(1e300, 5).tolist() == [4, 4, 4]
+
+
 def test_too_many_windows_for_nearby_moments_do_without_and_it_is_said(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

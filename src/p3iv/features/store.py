@@ -279,8 +279,8 @@ AROUND = (-1, 0, 1)  # rows around a moment
 
 
 def rows_around(place: float, num_rows: int) -> NDArray[np.int64]:
-    """The rows that show a moment of a video, (3,); at its start and end, one row is used twice."""
-    near: NDArray[np.int64] = np.clip(int(place) + np.array(AROUND), 0, num_rows - 1)
+    """The rows that show a moment of a video, (3,); at its start and end, one row is used twice, after it the last."""
+    near: NDArray[np.int64] = np.clip(int(min(place, num_rows)) + np.array(AROUND), 0, num_rows - 1)
     return near
 
 
