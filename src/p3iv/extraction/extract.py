@@ -41,6 +41,7 @@ from p3iv.extraction.request import (
     VideoTask,
 )
 from p3iv.extraction.worker import encode_tasks
+from p3iv.features.arrays import as_rows
 from p3iv.features.import_arrays import import_features
 from p3iv.features.language import read_language, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
@@ -106,7 +107,7 @@ class WorkFolder:
             with self._file(task).open("rb") as file, np.load(file, allow_pickle=False) as content:
                 seconds = tuple(content["seconds"].tolist())
                 kept = KeptSeconds(int(content["num_seconds"]), seconds) if seconds else None
-                return EncodedVideo(task.video, content["rows"], kept)
+                return EncodedVideo(task.video, as_rows(content["rows"]), kept)
         except Exception:  # a damaged zip or array may raise anything, MemoryError included
             return None
 
