@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per process: with more, small matrix products wait for each other under load.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-all check format docs clean
+.PHONY: setup demo test test-all soak check format docs clean
 
 setup: $(READY)
 
@@ -25,6 +25,10 @@ test: $(READY)
 test-all: $(READY)
 	$(BIN)/pytest -n 2 --hypothesis-profile explore
 
+# At most 20 minutes on two cores; a new seed each time.
+soak: $(READY)
+	$(BIN)/python -m soak
+
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,4 +45,4 @@ docs: $(READY)
 	$(BIN)/zensical build --strict --clean
 
 clean:
-	rm -rf $(VENV) demo site .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo site soak-failures .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from soak.processes import kill_at_every_change
 
 from commands import RunP3iv
-from kills import evaluate_run, kill_at_every_change
+from kills import evaluate_run
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
 from p3iv.data.simulate import simulate_dataset

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
-from multiprocessing.process import BaseProcess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import torch
+from soak.processes import start
 
 from p3iv.config import Config
 from p3iv.data.folder import open_dataset
 from p3iv.training.loop import StepReport, TrainRequest, train
-
-_processes = multiprocessing.get_context("forkserver")
-# Imported once for all children; torch imports its compiler when the first optimizer is made.
-_processes.set_forkserver_preload(["__main__", "p3iv.training.loop", "torch._dynamo"])
-
-
-def start(target: Callable[..., None], *args: Any, **settings: Any) -> BaseProcess:
-    """Start a function of this module as a child process."""
-    process = _processes.Process(target=target, args=args, kwargs=settings)
-    process.start()
-    return process
 
 
 def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 0, flush: int = 0) -> None:
