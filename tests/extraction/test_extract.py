@@ -209,7 +209,7 @@ def test_new_steps_are_embedded_with_the_old_ones(kitchen: Path) -> None:
     np.savez(kitchen / "language.npz", step=names, embedding=np.eye(4, 8))
     with (kitchen / "steps.csv").open("a", encoding="utf-8") as steps:
         steps.write("v3,tea,serve,5.5,5.9\n")
-    with pytest.raises(DatasetError, match="no embedding for 1 steps: serve"):
+    with pytest.raises(DatasetError, match="no embedding for 1 step: serve"):
         extract(kitchen)
     extract(kitchen, text_encoder=None, overwrite=True)
     assert read_language(kitchen / "language.npz").names == (*names, "serve")

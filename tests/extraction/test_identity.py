@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -21,7 +22,8 @@ from safetensors.torch import load_file, save_file
 from commands import Done, RunP3iv
 from encoders.states import WORDS, make_clip_model, seeded_state
 from extraction.conftest import extract
-from p3iv.data.folder import open_dataset
+from p3iv import files
+from p3iv.data.folder import open_dataset, require_features
 from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.efficientnet_lite0 import EfficientNetLite0, EfficientNetLite0Encoder
 from p3iv.encoders.identity import EncoderIdentity, as_identity, find_difference, note_comparison
@@ -131,13 +133,26 @@ def test_rows_of_other_weights_are_not_mixed_in(kitchen: Path, weights: Path) ->
     assert extract(kitchen, weights=mine, overwrite=True).num_resumed == 3
 
 
-def test_an_extraction_that_was_killed_before_dataset_yaml_is_continued(kitchen: Path) -> None:
-    (kitchen / "videos" / "v4.mp4").rename(kitchen / "v4.mp4")
-    extract(kitchen)
-    fingerprint = open_dataset(kitchen).card.feature_fingerprint
-    (kitchen / "dataset.yaml").unlink()
-    assert extract(kitchen).num_resumed == 3
-    assert open_dataset(kitchen).card.feature_fingerprint == fingerprint
+@pytest.mark.parametrize("again", [False, True])
+def test_an_extraction_that_was_killed_at_its_end_is_continued(
+    kitchen: Path, monkeypatch: pytest.MonkeyPatch, p3iv: RunP3iv, again: bool
+) -> None:
+    """Killed after dataset.yaml and language.npz, before features/; the first extraction, or one of a new encoder."""
+    if again:
+        extract(kitchen, dtype="float32", text_encoder=None)
+    move = files._replace_folder
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_replace_folder", lambda *at: os._exit(1) if at[1].name == "features" else move(*at))
+        child = os.fork()
+        if child == 0:
+            extract(kitchen, overwrite=again, text_encoder=None)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert p3iv("data", "check", kitchen).returncode == 1
+    assert p3iv("train", kitchen, "--out", "run").returncode == 1
+    assert extract(kitchen, text_encoder=None).num_resumed == 4
+    dataset = open_dataset(kitchen)
+    assert dataset.card.feature_fingerprint == require_features(dataset).fingerprint
+    assert not (kitchen / ".extraction").exists()
 
 
 def test_a_worker_with_other_weights_is_refused(kitchen: Path, weights: Path) -> None:

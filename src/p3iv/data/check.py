@@ -177,7 +177,8 @@ def _check_features(dataset: Dataset) -> Iterator[Finding]:
     store = dataset.features
     if store is None:
         if encoder := dataset.card.encoder:
-            yield Finding("error", f"dataset.yaml names {encoder} features, but there is no folder features")
+            again = "if an extraction was interrupted, run it again"
+            yield Finding("error", f"dataset.yaml names {encoder} features, but there is no folder features; {again}")
         else:
             yield Finding("warning", f"no features yet; make them with `p3iv extract {dataset.folder}`")
         return

@@ -46,7 +46,7 @@ from p3iv.features.import_arrays import import_features
 from p3iv.features.language import read_language, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.features.store_index import KeptSeconds
-from p3iv.files import atomic_file
+from p3iv.files import atomic_file, atomic_folder
 from p3iv.readers.folder import read_folder
 from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_problems
 
@@ -168,8 +168,9 @@ def _pack_precomputed(
         raise ConfigError("--encoder precomputed needs the features: --weights FOLDER with one .npy or .npz per video.")
     began = time.monotonic()
     texts = choose_step_embedder(request, dataset, None)
-    packed = import_features(Path(request.weights), dataset.videos, dataset.folder / "features", dtype=request.dtype)
-    return _finish(request, dataset, EncoderIdentity(PRECOMPUTED), texts, packed, seconds=time.monotonic() - began)
+    with atomic_folder(dataset.folder / "features") as folder:
+        packed = import_features(Path(request.weights), dataset.videos, folder, dtype=request.dtype)
+        return _finish(request, dataset, EncoderIdentity(PRECOMPUTED), texts, packed, seconds=time.monotonic() - began)
 
 
 def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: OnProgress | None) -> ExtractionReport:
@@ -185,8 +186,10 @@ def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: 
         texts = choose_step_embedder(request, dataset, encoder)  # now: its errors must not come after hours of encoding
         work = WorkFolder(work_path, encoder, request.dtype)
         extraction = _Extraction(request, dataset, encoder, work, on_progress, began)
-        packed = extraction.encode_and_pack()
-        report = _finish(request, dataset, encoder.identity, texts, packed, seconds=time.monotonic() - began)
+        tasks = extraction.encode()
+        with atomic_folder(dataset.folder / "features") as folder:
+            packed = extraction.pack(tasks, folder)
+            report = _finish(request, dataset, encoder.identity, texts, packed, seconds=time.monotonic() - began)
         if not packed.problems:
             work.clear()
     return replace(report, num_frames=extraction.num_frames, num_resumed=extraction.num_resumed)
@@ -201,10 +204,13 @@ def _finish(
     *,
     seconds: float,
 ) -> ExtractionReport:
-    """Write the step embeddings and dataset.yaml."""
-    texts.write()
+    """Write dataset.yaml and the step embeddings; the features are complete and replace others after that.
+
+    Until then dataset.yaml describes other features than there are, so that no command uses a half-finished folder.
+    """
     card = replace(dataset.card, encoder=encoder, text_encoder=texts.identity, features_per_second=1.0, simulated=False)
     replace(card, feature_fingerprint=packed.fingerprint).write(dataset.folder)
+    texts.write()
     return ExtractionReport(
         folder=request.folder,
         encoder=encoder,
@@ -231,7 +237,8 @@ class _Extraction:
     num_resumed: int = 0
     faults: dict[str, Problem] = field(default_factory=dict)  # by video
 
-    def encode_and_pack(self) -> PackedFeatures:
+    def encode(self) -> dict[str, VideoTask]:
+        """Encode the videos into the work folder; returns the tasks, also of videos that turned out faulty."""
         tasks = self._find_tasks()
         todo = [task for task in tasks.values() if not self.work.has(task)]
         self.num_resumed = len(tasks) - len(todo)
@@ -242,9 +249,11 @@ class _Extraction:
             self.work.write(tasks[encoded.video], encoded)
             self.num_frames += encoded.num_frames
             self._show_progress(done := done + 1, len(tasks))
-        problems = tuple(self.faults[video.id] for video in self.dataset.videos if video.id in self.faults)
-        self._refuse_faults(problems)
-        return self._pack(tasks, problems)
+        self._refuse_faults(self._problems())
+        return tasks
+
+    def _problems(self) -> tuple[Problem, ...]:
+        return tuple(self.faults[video.id] for video in self.dataset.videos if video.id in self.faults)
 
     def _find_tasks(self) -> dict[str, VideoTask]:
         """The videos that have a file; the others become faults."""
@@ -281,9 +290,8 @@ class _Extraction:
                 f"are encoded and kept: repair these and run again, or run without --strict.\n{list_problems(problems)}"
             )
 
-    def _pack(self, tasks: dict[str, VideoTask], problems: tuple[Problem, ...]) -> PackedFeatures:
+    def pack(self, tasks: dict[str, VideoTask], destination: Path) -> PackedFeatures:
         """Pack the videos in the order of the dataset, not in the order in which they were encoded."""
-        destination = self.dataset.folder / "features"
         with StoreWriter(destination, width=self.encoder.width, dtype=self.request.dtype) as store:
             for video in self.dataset.videos:
                 if video.id in self.faults:
@@ -292,7 +300,7 @@ class _Extraction:
                 if encoded is None or encoded.rows is None:
                     raise FeatureError(f"{tasks[video.id].path} was changed during the extraction; run it again")
                 store.add(video.id, encoded.rows, encoded.kept)
-        return store.packed(problems)
+        return store.packed(self._problems())
 
 
 def _open(request: ExtractionRequest) -> Dataset:
@@ -318,11 +326,11 @@ def needed_moments(video: Video) -> tuple[float, ...]:
 
 
 def _was_interrupted(dataset: Dataset) -> bool:
-    """Whether an extraction was killed after it had written features and before dataset.yaml, which comes last."""
-    store, work = dataset.folder / "features", dataset.folder / WORK_FOLDER
-    if not FeatureStore.is_at(store) or not work.is_dir() or not any(work.iterdir()):
+    """Whether an extraction was killed after it had written dataset.yaml and before features/, which comes last."""
+    store, work, described = dataset.folder / "features", dataset.folder / WORK_FOLDER, dataset.card.feature_fingerprint
+    if described is None or not work.is_dir() or not any(work.iterdir()):
         return False
-    return FeatureStore.open(store).fingerprint != dataset.card.feature_fingerprint
+    return not FeatureStore.is_at(store) or FeatureStore.open(store).fingerprint != described
 
 
 def _refuse_to_replace(dataset: Dataset, request: ExtractionRequest) -> None:
