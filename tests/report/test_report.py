@@ -13,9 +13,12 @@ import pytest
 from clips import write_clip
 from p3iv.cli.report import published_for
 from p3iv.errors import ConfigError, DatasetError, PlanError
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
+from p3iv.plans.draws import SampleSettings
 from p3iv.report.gallery import scan_predictions
 from p3iv.report.run_files import ReportError, read_run
 from p3iv.report.write import write_report
+from p3iv.tabletop.make import make_tabletop
 from report.runs import Line, add_prediction, change, leaf, make_run, prediction_line, scores, write_predictions
 
 VOID = {"br", "img", "meta"}
@@ -166,6 +169,18 @@ def test_pictures_have_descriptions_and_a_broken_video_loses_only_its_own(tmp_pa
         write_report(run, data=moved)
     (moved / "steps.csv").write_text("video,task,step,start_s,end_s\n")
     assert write_report(run, data=moved, num_cases=12).num_pictures == result.num_pictures
+
+
+def test_pictures_of_another_dataset_are_refused(p3iv_run: Path, tabletop: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(p3iv_run, tmp_path / "run"))
+    assert not any("is not the dataset" in note for note in write_report(run, data=tabletop).notes)
+    make_tabletop(tmp_path / "other", num_videos=40, seed=5, render=False)  # the same names of videos
+    with pytest.raises(DatasetError, match=r"other is not the dataset that was evaluated: video .* has other steps"):
+        write_report(run, data=tmp_path / "other")
+    evaluate(EvaluationRequest(run, tmp_path / "other", settings=SampleSettings(5)))
+    (note,) = write_report(run).notes
+    assert note.startswith(f"no pictures: {tabletop} is not the dataset that was evaluated")
+    write_report(run, data=tmp_path / "other")
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,7 @@ class FrameSource:
     """Reads frames of a dataset's videos; frames that cannot be read are counted and left out."""
 
     folder: Path | None  # the dataset, or None where it is not known
+    fault: str | None = None  # why it is not known
     num_read: int = field(default=0, init=False)
     num_broken: int = field(default=0, init=False)
 
@@ -230,7 +231,7 @@ class FrameSource:
     def why_empty(self) -> str | None:
         """Why there can be no pictures, or None where there can be."""
         if self.folder is None or not self.folder.is_dir():
-            return "the dataset folder has moved since the training; pass --data DIR"
+            return self.fault or "the dataset folder has moved since the training; pass --data DIR"
         if not self.files:
             return "the dataset folder has no videos"
         if find_spec("av") is None or find_spec("PIL") is None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.errors import ConfigError, DatasetError
+from p3iv.errors import ConfigError, DatasetError, SourceError
 from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines_at
 from p3iv.files import write_text
 from p3iv.plans.distribution import PlanDistribution
 from p3iv.plans.draws import SampleSettings
+from p3iv.readers.folder import read_folder
 from p3iv.report.gallery import FrameSource, choose_cases, scan_predictions
 from p3iv.report.graph import merge_plans
 from p3iv.report.graph_drawing import HORIZONTAL, draw_graph
@@ -43,23 +44,24 @@ def write_report(
 
     Args:
         run: the run folder.
-        data: the dataset folder, if it has moved since the training; only its videos are read.
+        data: the dataset folder, if it has moved since the training; only its steps and videos are read.
         num_cases: windows in the gallery.
         find_published: returns what the paper printed for the dataset, horizon and protocol of a run.
     """
     if not 0 <= num_cases <= MAX_CASES:
         raise ConfigError(f"--cases {num_cases}, but it must be from 0 to {MAX_CASES}.")
     record = read_run(run)
-    frames = FrameSource(_dataset_folder(record, data))
     predictions = evaluation_files(run, "test", SampleSettings()).find_predictions(record.evaluation)
     scan = scan_predictions(predictions) if predictions else None
     chosen = choose_cases(scan.candidates, num_cases) if scan else []
+    cases = read_lines_at(predictions, [case.offset for case in chosen], NamedLine) if predictions else []
+    frames = _find_frames(record, data, cases)
     notes = [*_check_predictions(predictions), *_check_epoch(record)]
     content = Content(
         run=record,
         published=find_published(record),
         reliability=scan.reliability if scan else None,
-        cases=read_lines_at(predictions, [case.offset for case in chosen], NamedLine) if predictions else (),
+        cases=cases,
         frames=frames,
         notes=tuple(notes),
     )
@@ -88,13 +90,38 @@ def _check_epoch(run: RunRecord) -> Iterator[str]:
         )
 
 
-def _dataset_folder(run: RunRecord, data: Path | None) -> Path | None:
-    """Where to look for videos: `data` must be a dataset folder; the folder in environment.json may have moved."""
+def _find_frames(run: RunRecord, data: Path | None, cases: Sequence[NamedLine]) -> FrameSource:
+    """The videos of the dataset that was evaluated: in `data`, or in the folder that environment.json names.
+
+    Raises:
+        DatasetError: `data` is not a dataset folder, or that of another dataset.
+    """
+    folder = data or (run.environment.dataset if run.environment else None)
+    if data is not None and not (data / "steps.csv").is_file():
+        raise DatasetError(f"{data} is not a dataset folder: it has no steps.csv.")
+    other = _find_other_video(folder, cases) if folder is not None and (folder / "steps.csv").is_file() else None
+    if other is None:
+        return FrameSource(folder)
+    what = f"{folder} is not the dataset that was evaluated: video {other} has other steps there"
     if data is not None:
-        if not (data / "steps.csv").is_file():
-            raise DatasetError(f"{data} is not a dataset folder: it has no steps.csv.")
-        return data
-    return run.environment.dataset if run.environment else None
+        raise DatasetError(f"{what}. Pass the folder that `p3iv evaluate` used: --data DIR.")
+    return FrameSource(None, f"{what}; pass --data DIR")
+
+
+def _find_other_video(folder: Path, cases: Sequence[NamedLine]) -> str | None:
+    """A video that has other steps in a dataset folder than in the predictions; None if the steps cannot be read."""
+    try:
+        videos = read_folder(folder, with_split=False).videos
+    except SourceError:
+        return None
+    steps_of = {video.id: [step.action for step in video.steps] for video in videos}
+    for case in cases:
+        steps, first = steps_of.get(case.video or ""), case.first_step
+        if steps is not None and first is not None:
+            there = tuple(steps[first : first + len(case.reference)])
+            if there != case.reference:
+                return case.video
+    return None
 
 
 def _check_predictions(predictions: Path | None) -> Iterator[str]:
