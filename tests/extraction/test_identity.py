@@ -36,6 +36,8 @@ from p3iv.planners.checkpoint import BEST, read_header
 SPLIT = {"train": ["tea one", "tée"], "val": ["v3"], "test": ["v4"]}
 MOMENTS = ("--start", "kitchen/videos/v4.mp4@0.5", "--goal", "kitchen/videos/v4.mp4@2.5", "--samples", "5")
 
+RETRIEVAL = ("--planner", "retrieval", "--split", "release", "--horizon", "2")
+
 
 @pytest.fixture(autouse=True)
 def _small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +60,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def train(p3iv: RunP3iv, kitchen: Path) -> None:
     (kitchen / "split.json").write_text(json.dumps(SPLIT), encoding="utf-8")
-    options = ("--planner", "retrieval", "--split", "release", "--horizon", "2")
-    done = p3iv("train", kitchen, "--out", "run", *options)
+    done = p3iv("train", kitchen, "--out", "run", *RETRIEVAL)
     assert done.returncode == 0, done.stderr
 
 
@@ -98,6 +99,19 @@ def test_a_planner_on_weights_of_the_user_plans_with_these_alone(
     if folder == "lite0":  # the packaged weights are never taken instead
         assert "is another encoder" in refused(p3iv("plan", "run", *MOMENTS, "--encoder", encoder))
     assert not (kitchen / ".extraction").exists()
+
+
+def test_features_of_other_weights_are_not_used_with_a_planner(kitchen: Path, weights: Path, p3iv: RunP3iv) -> None:
+    mine, other = (str(weights / "lite0" / name) for name in ("mine.pth", "other.pth"))
+    extract(kitchen, weights=mine)
+    train(p3iv, kitchen)
+    extract(kitchen, weights=other, overwrite=True)
+    of_planner, of_data = (json.loads(p3iv("info", path, "--json").stdout)["encoder"] for path in ("run", kitchen))
+    differs = f"the fingerprint is {of_data['fingerprint'][:12]}, not {of_planner['fingerprint'][:12]}"
+    assert f"trained on efficientnet-lite0:mine.pth ones: {differs}" in refused(p3iv("evaluate", "run"))
+    assert differs in refused(p3iv("plan", "run", "--start", "v4@0.5", "--goal", "v4@2.5"))
+    resumed = refused(p3iv("train", kitchen, "--out", "run", *RETRIEVAL, "--resume"))
+    assert f"this dataset has efficientnet-lite0:other.pth ones: {differs}" in resumed
 
 
 def test_a_clip_encoder_refuses_pictures(kitchen: Path, weights: Path, p3iv: RunP3iv) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -15,6 +18,11 @@ from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, repro
 from p3iv.cli.console import err, out, print_json
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
+from p3iv.types import counted
+
+if TYPE_CHECKING:
+    from p3iv.data.folder import DatasetCard
+    from p3iv.planners.checkpoint import Header
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -76,11 +84,20 @@ def p3iv(
 
 @app.command()
 def info(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|DIR]", help="A run, a checkpoint file or a dataset folder.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show versions, device and installed extras."""
+    """Show versions, device and installed extras; of a run or a dataset, its encoder.
+
+    The fingerprint of an encoder covers its weights and preprocessing. A planner plans from videos with the same one.
+    """
     from p3iv.environment import describe_environment, requirements
 
+    if path is not None:
+        _show_encoder(path, as_json=as_json)
+        return
     environment = describe_environment()
     if as_json:
         print_json(environment)
@@ -94,12 +111,40 @@ def info(
         ("torch threads", str(environment.threads)),
         *((name, version or "not installed") for name, version in environment.packages.items()),
     ]
-    width = max(len(name) for name, _ in rows) + 2
-    for name, value in rows:
-        out.print(f"{name:<{width}}{value}")
+    width = _print_rows(rows)
     for extra, there in environment.extras.items():
         state = "installed" if there else f"missing {', '.join(requirements()[extra])}: pip install 'p3iv[{extra}]'"
         out.print(f"{'extra ' + extra:<{width}}{state}")
+
+
+def _print_rows(rows: Sequence[tuple[str, str]]) -> int:
+    """Print names and values in two columns; returns the width of the first."""
+    width = max(len(name) for name, _ in rows) + 2
+    for name, value in rows:
+        out.print(f"{name:<{width}}{value}")
+    return width
+
+
+def _show_encoder(path: Path, *, as_json: bool) -> None:
+    """Print which features a planner was trained on, or a dataset has."""
+    known: Header | DatasetCard
+    if (path / "steps.csv").is_file():
+        from p3iv.data.folder import read_card
+
+        known = read_card(path)
+        label = known.label
+    else:
+        from p3iv.planners.checkpoint import BEST, read_header
+
+        known = read_header(path if path.is_file() else path / BEST)
+        label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
+    identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
+    if as_json:
+        content = {name: asdict(identity) if identity else None for name, identity in identities.items()}
+        print_json({"path": str(path), "label": label, **content})
+        return
+    rows = [(name.replace("_", " "), each.long if each else "not known") for name, each in identities.items()]
+    _print_rows([(str(path), label), *rows])
 
 
 def main() -> None:
