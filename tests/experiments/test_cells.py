@@ -152,4 +152,4 @@ def test_tables_say_where_there_are_too_few_videos(memory: World) -> None:
         path = run.folder(memory.finished.out) / needed.sampling.file
         np.savez(path, **dict(np.load(path)) | {"videos": np.repeat(["a", "b", "c"], 8)})
     [block] = fill(memory.table, (memory.source,), memory.runs_of, memory.finished).blocks
-    assert block.interval_notes == ["T=3: 3 videos: too few to tell planners apart; the intervals are wide."]
+    assert block.interval_notes == ["T=3: only 3 videos, so the intervals are wide and few planners can be told apart."]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from p3iv.experiments.engine import FillResult
     from p3iv.experiments.filled import Cell
 
-SHORT_METRICS = ("mean_accuracy", "mean_iou", "kl", "nll", "mode_recall", "training_cpu_s", "milliseconds_per_plan")
+SHORT_METRICS = ("mean_accuracy", "mean_iou", "kl", "mode_recall", "training_cpu_s", "milliseconds_per_plan")
 OWN_OPTIONS = {"planner": "--planners", "preset": "--preset", "seed": "--seeds", "data.horizon": "--horizons"}
 EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
 
@@ -108,8 +107,8 @@ def show_comparison(result: FillResult) -> None:
         out.print()
     if rows:
         out.print(
-            "SR, mAcc, mIoU and recall of modes in percent, ± half a 95 % interval for other videos and seeds; KL and "
-            "NLL in nats; CPU s of training; ms per plan",
+            "SR (with its 95 % interval for other videos and seeds), mAcc, mIoU and recall of modes in percent; KL in "
+            "nats; CPU s of training; ms per plan",
             style="dim",
         )
     for note in (note for filled in result.tables for block in filled.blocks for note in block.interval_notes):
@@ -118,6 +117,5 @@ def show_comparison(result: FillResult) -> None:
 
 def _short_cells(cells: dict[str, Cell]) -> list[str]:
     first = cells["success_rate"]
-    value = first.value
-    half = "" if value is None or math.isnan(value.low) else f" ±{50 * (value.high - value.low):.1f}"
-    return [first.row.label, f"{first.text}{half}", *(cells[name].text for name in SHORT_METRICS)]
+    ends = f" [{first.range_text.replace(' to ', ', ')}]" if first.range_text else ""
+    return [first.row.label, f"{first.text}{ends}", *(cells[name].text for name in SHORT_METRICS)]

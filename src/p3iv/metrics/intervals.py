@@ -99,7 +99,8 @@ class Clusters:
             return ()
         uneven = self.effective_number < len(self) - 0.5
         alike = f", as informative as {self.effective_number:.1f} with equally many windows" if uneven else ""
-        return (f"{counted(len(self), 'video')}{alike}: too few to tell planners apart; the intervals are wide",)
+        few = f"only {counted(len(self), 'video')}{alike}"
+        return (f"{few}, so the intervals are wide and few planners can be told apart",)
 
 
 @dataclass(frozen=True)
