@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -91,7 +92,8 @@ def train_command(
         return
     with interruptible(f"the same command with --resume continues {run}"), progress("Training epochs") as show:
         epochs = EpochProgress(show)
-        result = train(replace(request, on_step=epochs.show_step, on_epoch=epochs.show_epoch, on_note=print_note))
+        request = replace(request, on_data=_show_amounts, on_note=print_note)
+        result = train(replace(request, on_step=epochs.show_step, on_epoch=epochs.show_epoch))
     if as_json:
         print_json(result)
         return
@@ -101,6 +103,7 @@ def train_command(
             f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
             f"Best epoch {result.best_epoch} on validation: {scores} -> {result.run}",
         )
+        out.print(f"next: p3iv evaluate {shlex.quote(str(result.run))}", markup=False)
 
 
 def _configure(planner: str, preset: str | None, changes: Mapping[str, object], settings: list[str]) -> Config:
@@ -115,6 +118,10 @@ def _configure(planner: str, preset: str | None, changes: Mapping[str, object], 
     return override(preset_config(preset or chosen.preset), {**changes, **asked})
 
 
+def _show_amounts(line: str) -> None:
+    err.print(f"data: {line}", markup=False)
+
+
 class EpochProgress:
     """Shows the number of epochs, the last validation scores and the current loss terms."""
 
@@ -122,6 +129,7 @@ class EpochProgress:
         self._show = show
         self._shown_at = 0.0
         self._scores = ""
+        self._has_legend = False
 
     def show_step(self, report: StepReport) -> None:
         """Update a terminal twice per second: reading the terms from a GPU takes time."""
@@ -132,6 +140,9 @@ class EpochProgress:
         self._show(report.epoch - 1 + report.step / report.num_steps, report.epochs, f"{self._scores}{terms}")
 
     def show_epoch(self, report: EpochReport) -> None:
+        if report.epochs > 1 and not self._has_legend:
+            self._has_legend = True
+            err.print(_legend(report.terms), markup=False)
         best = " (best so far)" if report.is_best else ""
         scores = (f"{metric.label} {text}" for metric, text in _scores(report.val)[:2])
         self._scores = f"val {', '.join(scores)}{best}; "
@@ -142,6 +153,18 @@ def _scores(scores: PlanScores) -> list[tuple[Metric, str]]:
     """The metrics that validation computes, which are some of those of plans, with their values."""
     known = [metric for metric in metrics_of("plans") if hasattr(scores, metric.name)]
     return [(metric, f"{metric.text(getattr(scores, metric.name))} {metric.unit}") for metric in known]
+
+
+def _legend(terms: Mapping[str, float]) -> str:
+    """What the abbreviations of a progress line mean."""
+    scores = [f"{metric.label} = {metric.title}" for metric in metrics_of("plans")[:2]]
+    groups = {f"val = validation windows, {', '.join(scores)}; losses": "", "accuracy of the critic": "%"}
+    parts = []
+    for title, unit in groups.items():
+        of_group = [term for name, term in LOSS_TERMS.items() if name in terms and term.short and term.unit == unit]
+        names = [term.short if term.short == term.label else f"{term.short} = {term.label}" for term in of_group]
+        parts += [f"{title}: {', '.join(names)}"] if names else []
+    return f"progress: {'; '.join(parts)}"
 
 
 def _short_terms(terms: Mapping[str, float]) -> str:

@@ -27,6 +27,7 @@ from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, loa
 from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
+from p3iv.training.amounts import describe_amounts, warn_of_few
 from p3iv.training.distributed import World, join_world
 from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, open_run, write_card
 from p3iv.types import hash_number
@@ -68,6 +69,7 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     device: str = "auto"
+    on_data: Callable[[str], None] = lambda _: None  # a line about videos, windows and examples
     on_step: Callable[[StepReport], None] = lambda _: None
     on_epoch: Callable[[EpochReport], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None
@@ -106,8 +108,6 @@ def _train(request: TrainRequest) -> TrainResult:
     config, chosen = request.config, planner_class(request.config.planner)
     is_visual, nearby_s = chosen.is_visual(config), chosen.nearby_s(config)
     data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
-    for note in data.notes:
-        request.on_note(note)
     with join_world(device) as world:
         _check_world(request.config, world)
         return _TrainingRun(request, data, device, world).train()
@@ -126,6 +126,10 @@ class _TrainingRun:
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
         self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
+        self.notes = (*data.notes, *warn_of_few(data, has_epochs=self.num_epochs > 1))
+        request.on_data(describe_amounts(data))
+        for note in self.notes:
+            request.on_note(note)
         self.header = Header(
             config=self.config,
             shape=self.planner.shape,
@@ -159,7 +163,7 @@ class _TrainingRun:
         finally:
             if table is not None:
                 table.close()
-                write_card(self.request.run, self.header, self.data)
+                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes)
         done = self.progress
         return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, done.cpu_s)
 

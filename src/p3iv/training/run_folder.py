@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict
 
 from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
-from p3iv.data.tensors import PlanningData
 from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
 from p3iv.files import atomic_folder, leftovers_of, write_text
 from p3iv.planners.checkpoint import BEST, LAST, Header
 from p3iv.planners.registry import planner_class
+from p3iv.types import counted
 from p3iv.validation import read_model
 
 CONFIG_FILE = "config.yaml"
@@ -45,7 +45,7 @@ class RunEnvironment(BaseModel):
     dataset: Path  # the dataset folder, where later commands look for it
 
 
-def write_card(run: Path, header: Header, data: PlanningData) -> None:
+def write_card(run: Path, header: Header, amounts: str, notes: Sequence[str]) -> None:
     """Write README.md into the run folder."""
     config, progress = header.config, header.progress
     best = progress.best
@@ -55,21 +55,21 @@ def write_card(run: Path, header: Header, data: PlanningData) -> None:
         if best
         else "no epoch finished"
     )
-    notes = "".join(f"- {note}\n" for note in data.notes)
+    listed_notes = "".join(f"- {note}\n" for note in notes)
     write_text(
         run / CARD_FILE,
         f"""# {config.planner}, horizon {config.data.horizon}, on {header.data_label}
 
-Predicts the {header.shape.horizon} actions between a start and a goal observation,
+Predicts the {counted(header.shape.horizon, "action")} between a start and a goal observation,
 out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, seed {config.seed}, see `config.yaml`).
 
-- data: {header.data_label}; {len(data.train)} training, {len(data.val)} validation, {len(data.test)} test windows;
-  split `{config.data.split}`, split seed {config.data.split_seed}
+- data: {header.data_label}; split `{config.data.split}`, split seed {config.data.split_seed}
+- {amounts}
 - windows: {config.data.window}, protocol {config.data.protocol}
 - encoder: {header.encoder.long if header.encoder else "not known"}
 - step embeddings: {header.text_encoder.long if header.text_encoder else "none"}
-{notes}- {planner_class(config.planner).describe(config)}
-- trained for {progress.epoch} epochs, {progress.cpu_s:.0f} CPU seconds
+{listed_notes}- {planner_class(config.planner).describe(config)}
+- trained for {counted(progress.epoch, "epoch")}, {progress.cpu_s:.0f} CPU seconds
 - best epoch {progress.best_epoch}: {scores}
 
 The checkpoint was chosen on validation windows; test windows were not used. `checkpoints/best` holds the planner,

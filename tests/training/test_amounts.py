@@ -1,0 +1,60 @@
+"""What `train` says about the amount of data, in the command and in the model card."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from commands import RunP3iv
+from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.training.amounts import count_examples, describe_amounts, warn_of_few
+
+
+def some(side: WindowTensors, videos: set[str]) -> WindowTensors:
+    """The windows of some videos; only their list is read here."""
+    return replace(side, windows=tuple(window for window in side.windows if window.video in videos))
+
+
+def first_videos(side: WindowTensors, number: int) -> set[str]:
+    return set(list(dict.fromkeys(window.video for window in side.windows))[:number])
+
+
+def test_examples_are_the_steps_of_the_training_videos(data: PlanningData) -> None:
+    literal = Counter(action for sequence in data.train_sequences for action in sequence)
+    assert count_examples(data) == literal
+
+
+def test_one_line_says_what_a_planner_learns_from(data: PlanningData) -> None:
+    videos = {side: len({window.video for window in data.side(side).windows}) for side in ("train", "val", "test")}
+    line = describe_amounts(data)
+    for side in ("train", "val", "test"):
+        assert f"{side} {len(data.side(side))} windows of {videos[side]} videos" in line
+    examples = sorted(count_examples(data).values())
+    assert f"{len(examples)} actions in train with {examples[0]} to {examples[-1]} examples each" in line
+
+
+def test_too_little_is_said_in_plain_words(data: PlanningData) -> None:
+    few = replace(data, train=some(data.train, first_videos(data.train, 3)))
+    (note,) = warn_of_few(few, has_epochs=False)
+    assert re.match(r"too little to learn from: 1\.\d examples per action", note)
+    tiny = replace(data, val=some(data.val, first_videos(data.val, 1)))
+    *_, note = warn_of_few(tiny, has_epochs=True)
+    assert re.match(r"the best epoch is chosen on only \d+ windows of 1 video,", note)
+    assert not any("epoch" in note for note in warn_of_few(tiny, has_epochs=False))
+    assert not any("epoch" in note for note in warn_of_few(data, has_epochs=True))
+    (note,) = warn_of_few(data, has_epochs=True)
+    rare = sum(number < 3 for number in count_examples(data).values())
+    assert note.startswith(f"{rare} of {len(count_examples(data))} actions have fewer than 3 examples")
+
+
+def test_the_command_says_it_and_what_to_do_next(tabletop: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
+    done = p3iv("train", tabletop, "--out", "run", "--preset", "tiny", "--set", "optim.epochs=2")
+    assert done.returncode == 0, done.stderr
+    data_line = next(line for line in done.stderr.splitlines() if line.startswith("data: train "))
+    assert "- " + data_line.removeprefix("data: ") in (tmp_path / "run" / "README.md").read_text()
+    assert "SR = success rate" in done.stderr
+    assert "losses: La = action, Ll = language" in done.stderr
+    assert "accuracy of the critic: real, gen = generated" in done.stderr
+    assert done.stdout.splitlines()[-1] == "next: p3iv evaluate run"
