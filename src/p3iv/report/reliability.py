@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
+import torch
 from markupsafe import Markup
 
 from p3iv.evaluation.predictions import NamedLine
+from p3iv.metrics.intervals import Interval, jackknife_interval
 from p3iv.report.charts import Frame, drawing, line, percent, polyline, text, whisker, whole_percent
 from p3iv.report.html import join, tag
 
 NUM_BINS = 10
-_Z = 1.96  # of a 95 % interval
 _SIZE, _BARS = 224.0, 44.0  # of the diagram, and of the counts below it
 
 
@@ -20,16 +20,21 @@ _SIZE, _BARS = 224.0, 44.0  # of the diagram, and of the counts below it
 class ReliabilityCounts:
     """Probabilities in bins of equal width; a probability of 1 is in the last."""
 
-    num_plans: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
-    num_right: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
     sum_probability: list[float] = field(default_factory=lambda: [0.0] * NUM_BINS)
+    by_video: list[dict[str, list[int]]] = field(default_factory=lambda: [{} for _ in range(NUM_BINS)])  # plans, right
 
-    def add(self, probability: float, *, is_right: bool) -> None:
-        """Count one plan that was given this probability."""
+    def add(self, probability: float, *, is_right: bool, video: str) -> None:
+        """Count one plan that was given this probability for a window of this video."""
         place = min(int(probability * NUM_BINS), NUM_BINS - 1)
-        self.num_plans[place] += 1
-        self.num_right[place] += is_right
         self.sum_probability[place] += probability
+        counts = self.by_video[place].setdefault(video, [0, 0])
+        counts[0] += 1
+        counts[1] += is_right
+
+    @property
+    def num_plans(self) -> list[int]:
+        """By bin."""
+        return [sum(number for number, _ in videos.values()) for videos in self.by_video]
 
     @property
     def total(self) -> int:
@@ -38,17 +43,18 @@ class ReliabilityCounts:
     @property
     def bins(self) -> list[Bin]:
         """The bins that are not empty."""
-        columns = zip(self.num_plans, self.num_right, self.sum_probability, strict=True)
+        columns = zip(self.by_video, self.num_plans, self.sum_probability, strict=True)
         return [
-            Bin(place, number, right / number, total / number)
-            for place, (number, right, total) in enumerate(columns)
+            Bin(place, number, _observed(list(videos.values())), total / number)
+            for place, (videos, number, total) in enumerate(columns)
             if number
         ]
 
     @property
     def calibration_error(self) -> float:
         """The mean over plans of |predicted - observed| in their bins."""
-        return sum(bin_.num_plans * abs(bin_.predicted - bin_.observed) for bin_ in self.bins) / max(self.total, 1)
+        gaps = (bin_.num_plans * abs(bin_.predicted - bin_.observed.value) for bin_ in self.bins)
+        return sum(gaps) / max(self.total, 1)
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,15 @@ class Bin:
 
     place: int
     num_plans: int
-    observed: float
+    observed: Interval
     predicted: float
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the observed share, as if windows were independent."""
-        n, share = self.num_plans, self.observed
-        middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-        half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
-        return max(0.0, middle - half), min(1.0, middle + half)
+
+def _observed(counts: list[list[int]]) -> Interval:
+    """The share of right plans, with its interval, from the number of plans and of right ones in every video."""
+    plans, right = torch.tensor(counts, dtype=torch.float64).T  # (V,) each
+    without = (right.sum() - right) / (plans.sum() - plans)
+    return jackknife_interval((right.sum() / plans.sum()).item(), without, plans)
 
 
 @dataclass
@@ -78,10 +83,11 @@ class Reliability:
 
     def add(self, window: NamedLine) -> None:
         """Count the plans of one window."""
+        video = window.video or window.window
         if window.plan_probability is not None:
-            self.recommended.add(window.plan_probability, is_right=window.is_right)
+            self.recommended.add(window.plan_probability, is_right=window.is_right, video=video)
         for plan, count in window.ranked_samples:
-            self.sampled.add(count / window.num_samples, is_right=plan == window.reference)
+            self.sampled.add(count / window.num_samples, is_right=plan == window.reference, video=video)
 
 
 def draw_reliability(counts: ReliabilityCounts, *, title: str, x_label: str) -> Markup:
@@ -90,7 +96,7 @@ def draw_reliability(counts: ReliabilityCounts, *, title: str, x_label: str) -> 
     below = Frame(frame.left, frame.bottom + 44, _SIZE, _BARS, (0, 1), (0, max(counts.num_plans, default=1)))
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
     diagonal = line(frame.x(0), frame.y(0), frame.x(1), frame.y(1), class_="diagonal")
-    means = [(frame.x(bin_.predicted), frame.y(bin_.observed)) for bin_ in counts.bins]
+    means = [(frame.x(bin_.predicted), frame.y(bin_.observed.value)) for bin_ in counts.bins]
     label = f"{title}: calibration error {percent(counts.calibration_error)} %, {counts.total} plans"
     return drawing(
         frame.right + 12,
@@ -98,7 +104,7 @@ def draw_reliability(counts: ReliabilityCounts, *, title: str, x_label: str) -> 
         text(0, 12, title, class_="panel"),
         frame.axes(ticks, ticks, x_label=x_label, show_x=whole_percent, show_y=whole_percent),
         diagonal,
-        *(whisker(frame.x(bin_.predicted), frame, *bin_.interval) for bin_ in counts.bins),
+        *(whisker(frame.x(bin_.predicted), frame, bin_.observed.low, bin_.observed.high) for bin_ in counts.bins),
         polyline(means, class_="series"),
         *(
             tag("circle", _bin_title(bin_), cx=x, cy=y, r=3.6, class_="dot")
@@ -125,11 +131,11 @@ def _histogram(frame: Frame, counts: ReliabilityCounts) -> Markup:
 
 
 def _bin_title(bin_: Bin) -> Markup:
-    low, high = bin_.interval
+    observed = bin_.observed
+    ends = f" ({percent(observed.low)} to {percent(observed.high)})" if observed.has_ends else ""
     return tag(
         "title",
-        f"predicted {percent(bin_.predicted)} %, observed {percent(bin_.observed)} % "
-        f"({percent(low)} to {percent(high)}), {bin_.num_plans} plans",
+        f"predicted {percent(bin_.predicted)} %, observed {percent(observed.value)} %{ends}, {bin_.num_plans} plans",
     )
 
 
