@@ -14,6 +14,7 @@ TINY = {
     "import_features": ["--videos", "3", "--rows", "4", "--width", "8", "--repeats", "1"],
     "planners": ["--repeats", "1", "--samples", "10"],
     "planning": ["--windows", "2", "--repeats", "1"],
+    "random_plans": ["--windows", "100"],
     "thumbnail_probe": ["--videos", "12"],
     "training": ["--windows", "64", "--steps", "1"],
 }

@@ -12,11 +12,12 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 DATASETS = {"captaincook4d": "CaptainCook4D", "crosstask_simulated": "CrossTask", "tabletop": "Tabletop"}
 README_ROWS = {"retrieval": "retrieval", "`graph`": "graph", "DDN": "ddn", "P3IV (": "p3iv", "P3IV+": "p3iv-plus"}
+FILES = {**DATASETS, "tabletop": "tabletop", "ikea_asm": "IKEA ASM"}  # of the simple baselines
 Rows = dict[tuple[str, str], dict[str, str]]  # by horizon and planner
 
 
-def read_rows(dataset: str) -> Rows:
-    with (RESULTS / f"comparison_{dataset}.csv").open(encoding="utf-8", newline="") as lines:
+def read_rows(dataset: str, kind: str = "comparison") -> Rows:
+    with (RESULTS / f"{kind}_{dataset}.csv").open(encoding="utf-8", newline="") as lines:
         return {(row["horizon"], row["planner"]): row for row in csv.DictReader(lines)}
 
 
@@ -52,3 +53,39 @@ def test_the_comparison_page_shows_the_figures_of_its_file(dataset: str) -> None
             nats = [f"{float(row[name]):.2f}" for name in ("kl", "nll")]
             recall = f"{100 * float(row['mode_recall']):.1f}"
             assert cells[:6] == [success(row), *shares, *nats, recall]
+
+
+def test_the_simple_baselines_have_the_figures_of_their_files() -> None:
+    page = (RESULTS / "comparison.md").read_text(encoding="utf-8")
+    (table,) = tables(re.split(r"(?m)^## ", page.split("## Simple baselines today")[1])[0])
+    label, found = "", []
+    for dataset, planner, *cells in table:
+        label = dataset or label
+        (name,) = [name for name in FILES if label.startswith(FILES[name])]
+        row = read_rows(name, "simple_baselines")["3", planner]
+        assert cells == [success(row), *(f"{100 * float(row[name]):.1f}" for name in ("mean_accuracy", "mean_iou"))]
+        found.append((name, planner))
+    assert {name for name, _ in found} == set(FILES)
+
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+GENERATED = {"cli.md", "settings.md"}
+FIGURE = re.compile(r"(?<![\w.-])\d+\.\d+(?![\w.])")
+MEASURES = re.compile(
+    r"\bp3iv\s+(compare|reproduce|train|evaluate|score|demo|extract|data\s+stats)\b|python\s+-m\s+benchmarks\.\w+|tests/\w+/test_\w+\.py"
+)
+
+
+def sections(page: Path) -> dict[str, str]:
+    """The text of a page under every heading; a subsection is a part of its section."""
+    parts = re.split(r"(?m)^(?=##? )", page.read_text(encoding="utf-8"))
+    return {part.partition("\n")[0]: part for part in parts}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED], ids=lambda page: page.name)
+def test_figures_have_a_command_that_makes_them_again(page: Path) -> None:
+    """A section with figures names a command, or says that there is none."""
+    for heading, text in sections(page).items():
+        figures = FIGURE.findall(re.sub(r"(?ms)^```.*?^```|`[^`]*`", "", text))
+        if len(figures) > 2:
+            assert MEASURES.search(text) or "cannot be made again" in text, f"{page.name}, {heading}: {figures[:9]}"
