@@ -276,7 +276,7 @@ class MomentReader:
         if difference := find_difference(encoder.identity, expected):
             raise PlanError(
                 f"This planner was trained on features of {expected}, but {encoder.identity} is another encoder: "
-                f"{difference}. {self._what_to_type(name)}"
+                f"{difference}. {self._what_to_type(expected.name if expected else name)}"
             )
         for note in note_comparison(encoder.identity, expected):
             self._on_note(note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -185,3 +186,18 @@ def test_the_first_file_by_name_is_used_and_a_broken_link_only_if_it_is_alone(tm
     found = {stem: path.name for stem, path in find_videos(tmp_path).items()}
     assert found == {"tea": "tea.MKV", "soup": "soup.avi", "egg": "egg.ts"}
     assert find_videos(tmp_path / "missing") == {}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("{name: x, fingerprints: y}", "`encoder`: 'fingerprints' is not known, expected name, weights, fingerprint"),
+        ("{weights: x}", "`encoder.name` is missing"),
+        ("{name: x, fingerprint: abc}", "`encoder.fingerprint`: 'abc', expected 64 hexadecimal digits"),
+        ("[x]", "`encoder`: a list, expected a name, or name, weights and fingerprint"),
+    ],
+)
+def test_an_encoder_that_is_none_gets_a_sentence(tmp_path: Path, encoder: str, message: str) -> None:
+    (tmp_path / "dataset.yaml").write_text(f"name: mine\nencoder: {encoder}\n")
+    with pytest.raises(DatasetError, match=re.escape(message)):
+        read_card(tmp_path)

@@ -134,7 +134,7 @@ def test_features_with_a_name_only_need_an_encoder_on_the_command_line(kitchen: 
     assert "Type: --encoder efficientnet-lite0 (with --weights FILE if they are not the packaged ones)" in message
     planned = p3iv("plan", "run", *MOMENTS, "--encoder", "efficientnet-lite0")
     assert planned.returncode == 0
-    assert planned.stderr.startswith("note: without fingerprints of both encoders it cannot be checked")
+    assert planned.stderr.startswith("note: it cannot be checked that efficientnet-lite0 features here and")
 
 
 def test_rows_of_other_weights_are_not_mixed_in(kitchen: Path, weights: Path) -> None:

@@ -7,22 +7,32 @@ Backend and precision are kept beside it, because the same network gives the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from p3iv.errors import ConfigError
-from p3iv.validation import PlainText, check_plain, explain
+from p3iv.types import listed
+from p3iv.validation import PlainText, check_plain, explain, shown
 
 IMPORTED: Final = "imported"  # the name of features by an encoder that the user did not name
 PRECOMPUTED: Final = "precomputed"  # the same, of `extract --encoder precomputed`
 
+_FINGERPRINT: Final = re.compile("[0-9a-f]{64}")
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
+
+def _check_fingerprint(text: str) -> str:
+    if not _FINGERPRINT.fullmatch(text):
+        raise ValueError(f"{shown(text)}, expected 64 hexadecimal digits")
+    return text
+
+
 Text: TypeAlias = Annotated[PlainText, Field(min_length=1)]
+Fingerprint: TypeAlias = Annotated[str, AfterValidator(_check_fingerprint)]
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid"))
@@ -31,7 +41,7 @@ class EncoderIdentity:
 
     name: Text  # one of p3iv's encoders, or any name for features that were made elsewhere
     weights: Text | None = None  # a file's or a folder's name, or a name on the hub; None: packaged, or not known
-    fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None  # None: made elsewhere
+    fingerprint: Fingerprint | None = None  # None: made elsewhere
     backend: Text | None = None
     precision: Text | None = None
 
@@ -55,7 +65,7 @@ class EncoderIdentity:
 
     @property
     def is_on_hub(self) -> bool:
-        """Whether the weights have a name on the hub, which is never taken for a path."""
+        """Whether the weights have a name as on the hub, OWNER/MODEL, which leads to no other folder."""
         return self.weights is not None and _HUB_NAME.fullmatch(self.weights) is not None
 
 
@@ -73,6 +83,13 @@ def name_encoder(name: str) -> EncoderIdentity:
 
 def as_identity(value: Any) -> Any:
     """A plain text as an identity: dataset.yaml files that were written by hand, and older files, have only a name."""
+    if isinstance(value, Mapping):
+        known = [field.name for field in fields(EncoderIdentity)]
+        if unknown := [shown(key) for key in value if key not in known]:
+            raise ValueError(f"{listed(unknown)} is not known, expected {', '.join(known)}")
+    elif not isinstance(value, str | EncoderIdentity | None):
+        what = f"{shown(value)}, expected a name, or name, weights and fingerprint"
+        raise ValueError(what)  # noqa: TRY004 pydantic explains no TypeError
     if not isinstance(value, str):
         return value
     name, _, weights = check_plain(value).partition(":")
@@ -102,8 +119,10 @@ def find_difference(found: EncoderIdentity | None, expected: EncoderIdentity | N
 def note_comparison(found: EncoderIdentity | None, expected: EncoderIdentity | None) -> Iterator[str]:
     """What may still differ between two encoders without a difference."""
     if found is None or expected is None or not (found.fingerprint and expected.fingerprint):
-        names = f"{expected or 'unnamed'} features for the planner, {found or 'unnamed'} features here"
-        yield f"without fingerprints of both encoders it cannot be checked that they are the same: {names}"
+        yield (
+            f"it cannot be checked that {found or 'unnamed'} features here and {expected or 'unnamed'} features of the "
+            f"planner are of the same encoder: only one with a fingerprint can be recognised"
+        )
         return
     for what in ("backend", "precision"):
         have, want = getattr(found, what), getattr(expected, what)
