@@ -253,8 +253,8 @@ def _calibration(content: Content, captions: _Captions) -> Markup:
         captions.figure(
             tag("div", *panels, class_="panels reliability"),
             "Plans are grouped by their probability; a dot shows how often the plans of a group are the reference (in "
-            "percent, with a 95 % interval for other videos). On the dashed line both agree; below it the planner is too "
-            f"sure. Expected calibration error: {', '.join(errors)}. Data: {content.run.evaluation.data}.",
+            "percent, with a 95 % interval for other videos). On the dashed line both agree; below it the planner is "
+            f"too sure. Expected calibration error: {', '.join(errors)}. Data: {content.run.evaluation.data}.",
         ),
     )
 
