@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -10,10 +11,10 @@ import pytest
 
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
-from p3iv.errors import BusyError
+from p3iv.errors import BusyError, MissingExtraError
 from p3iv.experiments.compare import CompareRequest, compare
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
-from p3iv.files import exclusive, remove_leftovers
+from p3iv.files import exclusive, remove_leftovers, remove_leftovers_in
 from p3iv.training.loop import TrainRequest, train
 
 HOLD = """
@@ -118,3 +119,40 @@ def test_a_folder_that_was_replaced_is_removed(tmp_path: Path) -> None:
     remove_leftovers(tmp_path / "data")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert not any((tmp_path / "data").iterdir())
+
+
+def test_leftovers_anywhere_in_a_folder_are_removed_except_those_of_running_processes(tmp_path: Path) -> None:
+    left = [
+        ".runs.csv.abcdefgh.part",
+        "tables/.a.csv.abcdefgh.part",
+        "runs/done/.scores_k3.npz.abcdefgh.part",
+        "runs/.new.abcdefgh.part",
+        "runs/stale/checkpoints/.x.abcdefgh.part",
+    ]
+    kept = [
+        "runs/training/.trained.json.abcdefgh.part",
+        "runs/.training.abcdefgh.part",
+        "runs/reported/.report.html.abcdefgh.part",
+        "runs/done/trained.json",
+        "runs/done/.hidden",
+    ]
+    for name in (*left, *kept):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "runs" / ".stale.lock").touch()  # of a killed process
+    with (
+        exclusive(tmp_path / "runs" / "training", doing="is training"),
+        exclusive(tmp_path / "runs" / "reported" / "report.html", doing="is writing a report"),
+    ):
+        remove_leftovers_in(tmp_path)
+        files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {name for name in files if not name.endswith(".lock")} == set(kept)
+    remove_leftovers_in(tmp_path / "missing")
+
+
+def test_errors_can_be_sent_to_another_process() -> None:
+    error = MissingExtraError("ray", "ray", "--engine ray")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
+    error = MissingExtraError("a and b", "x", "This", command="pip install a b")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
+    assert str(error) == "This needs a and b, which are not installed. Type: pip install a b"

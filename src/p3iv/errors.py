@@ -30,10 +30,14 @@ class ConfigError(P3ivError):
 class MissingExtraError(P3ivError):
     """An optional dependency is not installed."""
 
-    def __init__(self, module: str, extra: str, purpose: str, *, command: str | None = None) -> None:
+    def __init__(self, module: str, extra: str, purpose: str, command: str | None = None) -> None:
+        super().__init__(module, extra, purpose, command)  # from which pickle makes it again in another process
+
+    def __str__(self) -> str:
+        module, extra, purpose, command = self.args
         command = command or f"pip install 'p3iv[{extra}]'"
         are = "are" if " and " in module else "is"
-        super().__init__(f"{purpose} needs {module}, which {are} not installed. Type: {command}")
+        return f"{purpose} needs {module}, which {are} not installed. Type: {command}"
 
 
 class CheckpointError(P3ivError):

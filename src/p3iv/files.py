@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from p3iv.errors import BusyError
 
 LEFTOVER = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.(part|old)")  # the temporary name of unfinished work on `name`
+_LOCK = re.compile(r"\.(?P<name>.+)\.lock")
 _OLD = "was"  # in a folder .NAME.xxxxxxxx.old: the folder that is being replaced
 
 
@@ -82,6 +83,32 @@ def remove_leftovers(path: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink(missing_ok=True)
+
+
+def remove_leftovers_in(folder: Path) -> None:
+    """Delete what killed processes left anywhere in `folder`; only for the process that has locked it.
+
+    What another process has locked in it, and what is beside a locked file, stays.
+    """
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    lockable = [match["name"] for match in map(_LOCK.fullmatch, names) if match]
+    busy = {name for name in lockable if _is_locked(folder / name)}
+    if any(not (folder / name).is_dir() for name in busy):
+        return
+    for name in names:
+        if LEFTOVER.fullmatch(name):
+            if _final_name(name) not in busy:
+                remove_leftovers(folder / _final_name(name))
+        elif name not in busy and (folder / name).is_dir() and not (folder / name).is_symlink():
+            remove_leftovers_in(folder / name)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with exclusive(path, doing=""):
+            return False
+    except BusyError:
+        return True
 
 
 def _final_name(name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import RunP3iv
+from p3iv.data.folder import open_dataset
 
 TRAIN = ("--preset", "tiny", "--split", "release", "--planner", "retrieval")
 
@@ -43,9 +44,9 @@ def test_training(mount: Callable[[str], Path], p3iv: RunP3iv, tabletop: Path, s
     assert p3iv("train", tabletop, "--out", small / "run", "--resume", *TRAIN).returncode == 0
 
 
-def test_importing_and_evaluating(mount: Callable[[str], Path], p3iv: RunP3iv, tabletop: Path, p3iv_run: Path) -> None:
+def test_other_commands(mount: Callable[[str], Path], p3iv: RunP3iv, tabletop: Path, p3iv_run: Path) -> None:
     small = mount("16m")
-    run = Path(shutil.copytree(p3iv_run, small / "run"))
+    run, data = Path(shutil.copytree(p3iv_run, small / "run")), Path(shutil.copytree(tabletop, small / "tabletop"))
     before = {name: (run / name).read_bytes() for name in ("evaluation.json", "predictions.jsonl")}
     with pytest.raises(OSError, match="No space left"), (small / "fill").open("wb", buffering=0) as file:
         while True:
@@ -54,10 +55,15 @@ def test_importing_and_evaluating(mount: Callable[[str], Path], p3iv: RunP3iv, t
         ("evaluate", run, "--samples", "20"),
         ("report", run),
         ("data", "import", "folder", tabletop, small / "data"),
+        ("data", "import", "folder", tabletop, data, "--overwrite"),
+        ("data", "simulate", data, "--overwrite"),
+        ("align", data),
+        ("reproduce", "unique-plans", "--data", tabletop, "--out", small / "tables"),
     ):
         done = p3iv(*words)
         assert done.returncode == 1
         assert [line.startswith("error: ") for line in done.stderr.splitlines() if "note:" not in line] == [True]
         assert "No space left on device" in done.stderr
+    assert open_dataset(data).card == open_dataset(tabletop).card
     assert before == {name: (run / name).read_bytes() for name in before}
     assert not list(small.rglob("*.part"))

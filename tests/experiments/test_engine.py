@@ -27,8 +27,11 @@ def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest,
     assert len(list((done.out / "runs").iterdir())) == 3  # for 9 rows in two tables
     started: list[tuple[int, int]] = []
     request = with_runs(executed(done, on_start=lambda *numbers: started.append(numbers)), tmp_path / "out")
+    left = next((request.out / "runs").iterdir()) / ".scores_k20.npz.abcdefgh.part"  # by a killed call
+    left.touch()
     result = reproduce(request)
     assert started == [(3, 0)]
+    assert not left.exists()
     for path in (done.out / "tables").iterdir():
         assert (request.out / "tables" / path.name).read_bytes() == path.read_bytes()
     assert [(filled.num_filled, filled.num_cells) for filled in result.tables] == [(15, 15), (12, 12), (2, 2)]

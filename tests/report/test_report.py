@@ -328,6 +328,14 @@ def test_a_trained_and_evaluated_run_has_a_report(p3iv_run: Path, tmp_path: Path
         assert words in checker.text
 
 
+def test_what_a_killed_report_left_is_removed(p3iv_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(p3iv_run, run)
+    (run / ".report.html.abcdefgh.part").touch()
+    write_report(run, num_cases=0)
+    assert not [path for path in run.iterdir() if path.name.startswith(".")]
+
+
 def test_the_kept_epoch_is_that_of_the_checkpoint(plus_run: Path, tmp_path: Path) -> None:
     """P3IV+ does not keep the epoch of the best success rate, so metrics.csv alone does not say which one it is."""
     run = Path(shutil.copytree(plus_run, tmp_path / "run"))

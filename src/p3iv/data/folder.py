@@ -147,7 +147,9 @@ def exclusive_dataset(folder: Path) -> Iterator[None]:
     """
     if not folder.is_dir():
         raise DatasetError(f"{folder}: there is no such folder. Give a dataset folder, which has a steps.csv.")
-    with exclusive(folder / CARD_FILE, doing=f"is writing into {folder}"):
+    destination = folder.resolve()
+    beside = os.access(destination.parent, os.W_OK)  # the lock of `replacing_dataset`, which needs that permission, too
+    with exclusive(destination if beside else destination / CARD_FILE, doing=f"is writing into {folder}"):
         for name in (CARD_FILE, LANGUAGE_FILE, UNALIGNED_FILE, "features"):
             remove_leftovers(folder / name)
         yield

@@ -34,7 +34,7 @@ from p3iv.experiments.pages import write_index
 from p3iv.experiments.provenance import Provenance, write_runs
 from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, RunOptions, SamplingVariant, runs_for_cell
 from p3iv.experiments.writers import write_table
-from p3iv.files import exclusive, write_text
+from p3iv.files import exclusive, remove_leftovers_in, write_text
 from p3iv.planners.layers import choose_device
 from p3iv.plans.draws import SampleSettings
 
@@ -113,6 +113,7 @@ class FillResult:
 def fill_tables(request: FillRequest) -> FillResult:
     """Make the missing runs and write the tables and figures, even if something fails or interrupts it."""
     with exclusive(request.out, doing=f"is writing tables in {request.out}"):
+        remove_leftovers_in(request.out)
         call = _Call(request)
         try:
             call.run()

@@ -46,7 +46,7 @@ from p3iv.features.import_arrays import import_features
 from p3iv.features.language import read_language, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.features.store_index import KeptSeconds
-from p3iv.files import atomic_file, atomic_folder
+from p3iv.files import atomic_file, atomic_folder, remove_leftovers_in
 from p3iv.readers.folder import read_folder
 from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_problems
 
@@ -135,6 +135,7 @@ def open_work_folder(dataset: Path) -> Iterator[Path]:
     """Yield the work folder of a dataset folder; it is deleted at the end unless rows are left in it."""
     folder = dataset / WORK_FOLDER
     folder.mkdir(exist_ok=True)
+    remove_leftovers_in(folder)
     try:
         yield folder
     finally:

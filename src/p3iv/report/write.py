@@ -9,7 +9,7 @@ from pathlib import Path
 from p3iv.errors import ConfigError, DatasetError, SourceError
 from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines_at
-from p3iv.files import write_text
+from p3iv.files import exclusive, remove_leftovers, write_text
 from p3iv.plans.distribution import PlanDistribution
 from p3iv.plans.draws import SampleSettings
 from p3iv.readers.folder import read_folder
@@ -23,6 +23,7 @@ from p3iv.report.tables import Published
 from p3iv.types import counted
 
 MAX_CASES = 60
+REPORT_FILE = "report.html"
 FindPublished = Callable[[RunRecord], Published | None]
 
 
@@ -66,13 +67,15 @@ def write_report(
         notes=tuple(notes),
     )
     page = build_page(content)
-    write_text(run / "report.html", page)
+    with exclusive(run / REPORT_FILE, doing=f"is writing {run / REPORT_FILE}", wait=True):
+        remove_leftovers(run / REPORT_FILE)
+        write_text(run / REPORT_FILE, page)
     if chosen and frames.why_empty:
         notes.append(f"no pictures: {frames.why_empty}")
     if frames.num_broken:
         notes.append(f"{counted(frames.num_broken, 'picture')} could not be read from the videos")
     return ReportResult(
-        path=run / "report.html",
+        path=run / REPORT_FILE,
         num_windows=len(scan.candidates) if scan else 0,
         num_cases=len(chosen),
         num_pictures=frames.num_read,
