@@ -36,7 +36,7 @@ def test_training(mount: Callable[[str], Path], p3iv: RunP3iv, tabletop: Path, s
     small = mount(size)
     done = p3iv("train", tabletop, "--out", small / "run", *TRAIN)
     assert done.returncode == 1
-    (sentence,) = (line for line in done.stderr.splitlines() if not line.startswith("note: "))
+    (sentence,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
     assert "No space left on device" in sentence
     assert "Make room" in sentence
     assert not list(small.rglob("*.part"))
