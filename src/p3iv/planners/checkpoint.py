@@ -53,7 +53,6 @@ class Progress:
     """How far a run has come."""
 
     epoch: int  # the number of finished epochs
-    cpu_s: float
     best_epoch: int
     best: PlanScores | None  # on validation windows
     selection_score: SelectionScore = ()  # of the best epoch

@@ -29,7 +29,7 @@ from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
 from p3iv.training.distributed import World, join_world
-from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, open_run, write_card
+from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
 from p3iv.types import hash_number
 
 VALIDATION_BATCH = 1024  # windows
@@ -139,13 +139,14 @@ class _TrainingRun:
             feature_fingerprint=data.feature_fingerprint,
             data_label=data.label,
             data_fingerprint=data.fingerprint,
-            progress=Progress(epoch=0, cpu_s=0.0, best_epoch=0, best=None),
+            progress=Progress(epoch=0, best_epoch=0, best=None),
         )
         if request.resume and (request.run / LAST).exists():
             self.header = replace(self.header, progress=load_last(request.run, self.learner, self.header))
         elif request.resume:
             request.on_note(f"{request.run} has no checkpoint yet: starting at epoch 1")
-        self.resumed_cpu_s = self.progress.cpu_s
+        # Times are in metrics.csv only, so that checkpoints of one seed are the same bytes.
+        self.resumed_cpu_s = self.cpu_s = cpu_seconds_until(request.run, self.progress.epoch)
 
     @property
     def progress(self) -> Progress:
@@ -163,9 +164,9 @@ class _TrainingRun:
         finally:
             if table is not None:
                 table.close()
-                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes)
+                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
         done = self.progress
-        return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, done.cpu_s)
+        return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, self.cpu_s)
 
     def _open(self) -> MetricsTable:
         open_run(
@@ -188,14 +189,14 @@ class _TrainingRun:
         is_best = best is None or score > self.progress.selection_score
         progress = Progress(
             epoch=epoch,
-            cpu_s=self.resumed_cpu_s + self.world.total(time.process_time() - self.cpu_at_start),
             best_epoch=epoch if is_best else self.progress.best_epoch,
             best=val if is_best else best,
             selection_score=score if is_best else self.progress.selection_score,
         )
         self.header = replace(self.header, progress=progress)
+        self.cpu_s = self.resumed_cpu_s + self.world.total(time.process_time() - self.cpu_at_start)
         seconds = time.monotonic() - began
-        return EpochReport(epoch, self.num_epochs, terms, val, is_best, seconds, progress.cpu_s)
+        return EpochReport(epoch, self.num_epochs, terms, val, is_best, seconds, self.cpu_s)
 
     def _plan_val(self) -> Tensor:
         """The recommended plans of the validation windows: (N, T)."""
@@ -282,7 +283,7 @@ class _TrainingRun:
     def _is_over(self) -> bool:
         """Whether the CPU budget is too small for another epoch, or validation has not improved for too long."""
         optim, done = self.config.optim, self.progress
-        with_next_s = done.cpu_s * (done.epoch + 1) / max(1, done.epoch)
+        with_next_s = self.cpu_s * (done.epoch + 1) / max(1, done.epoch)
         is_spent = optim.max_cpu_s is not None and with_next_s > optim.max_cpu_s
         return is_spent or (optim.patience is not None and done.epoch - done.best_epoch >= optim.patience)
 

@@ -45,7 +45,7 @@ class RunEnvironment(BaseModel):
     dataset: Path  # the dataset folder, where later commands look for it
 
 
-def write_card(run: Path, header: Header, amounts: str, notes: Sequence[str]) -> None:
+def write_card(run: Path, header: Header, amounts: str, notes: Sequence[str], cpu_s: float) -> None:
     """Write README.md into the run folder."""
     config, progress = header.config, header.progress
     best = progress.best
@@ -69,7 +69,7 @@ out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, se
 - encoder: {header.encoder.long if header.encoder else "not known"}
 - step embeddings: {header.text_encoder.long if header.text_encoder else "none"}
 {listed_notes}- {planner_class(config.planner).describe(config)}
-- trained for {counted(progress.epoch, "epoch")}, {progress.cpu_s:.0f} CPU seconds
+- trained for {counted(progress.epoch, "epoch")}, {cpu_s:.0f} CPU seconds
 - best epoch {progress.best_epoch}: {scores}
 
 The checkpoint was chosen on validation windows; test windows were not used. `checkpoints/best` holds the planner,
@@ -126,6 +126,15 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
     if not all((row.get("epoch") or "").isdigit() for row in complete):
         raise TrainingError(f"{path} is damaged. Move it away and run the command again.")
     return complete
+
+
+def cpu_seconds_until(run: Path, epoch: int) -> float:
+    """The CPU seconds that a run took until the end of an epoch; 0 if its metrics.csv does not say."""
+    times = {row["epoch"]: row.get("cpu_s", "") for row in read_metrics(run / METRICS_FILE)} if epoch else {}
+    try:
+        return float(times.get(str(epoch), 0.0))
+    except ValueError:
+        return 0.0
 
 
 def _open_board(run: Path, finished_epochs: int) -> Any:
