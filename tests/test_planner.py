@@ -101,7 +101,7 @@ def test_plans_are_ranked_by_their_probability_which_samples_approach(run: Path,
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ("nowhere@3", "no features of a video 'nowhere'"),
+        ("nowhere.mp4@3", "There is no file 'nowhere.mp4', and "),
         ("kitchen", "is not a moment"),
         ("x@-3", "is not a moment"),
         ("gone.npy", "is not a moment"),

@@ -201,6 +201,8 @@ def test_every_learned_planner_is_ten_times_as_accurate_as_random_on_held_out_wi
         ("wltdo", "baseline.beam=5", "baseline.temperature"),
         ("p3iv", "plus.chain=false", "none"),
         ("p3iv-plus", "baseline.beam=3", r"plus\.\*"),
+        ("p3iv-plus", "optim.decay=0.5", r"plus\.\*"),
+        ("p3iv-plus", "loss.action=2", r"plus\.\*"),
     ],
 )
 def test_a_setting_that_a_planner_does_not_read_is_refused(
@@ -209,7 +211,7 @@ def test_a_setting_that_a_planner_does_not_read_is_refused(
     result = p3iv("train", tabletop, "--out", "run", "--planner", planner, "--set", setting)
     assert result.returncode == 1
     name = setting.partition("=")[0]
-    assert re.search(rf"Planner {planner} does not use {name}\. Planner settings it uses: {read}\.", result.stderr)
+    assert re.search(rf"Planner {planner} does not use {name}\. Settings of its own: {read}\.", result.stderr)
 
 
 @pytest.mark.parametrize(("setting", "option"), [("planner=p3iv-plus", "--planner"), ("preset=tiny", "--preset")])

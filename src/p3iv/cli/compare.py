@@ -26,6 +26,7 @@ from p3iv.cli.options import (
 )
 from p3iv.cli.reproduce import Jobs, execution, show_failures, summary
 from p3iv.errors import ConfigError
+from p3iv.planners.registry import PLANNERS
 
 if TYPE_CHECKING:
     from p3iv.experiments.engine import FillResult
@@ -39,7 +40,9 @@ EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --s
 def compare_command(
     folder: DatasetDir,
     target: Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")],
-    planners: Annotated[str, list_option("--planners", "NAME", "Planners, separated by commas, or all.")] = "all",
+    planners: Annotated[
+        str, list_option("--planners", "NAME", f"{', '.join(PLANNERS)}; separated by commas, or all.")
+    ] = "all",
     horizons: Annotated[str, list_option("--horizons", "T", "Horizons, separated by commas.")] = "3,4",
     seeds: Annotated[str, list_option("--seeds", "N", "Seeds, separated by commas.")] = "0,1,2",
     preset: Annotated[

@@ -114,7 +114,7 @@ def _configure(planner: str, preset: str | None, changes: Mapping[str, object], 
             raise ConfigError(f"--set {name}={asked[name]}, but {name} has its own option: --{name} {asked[name]}.")
     if unread := [name for name in asked if chosen.ignores(name)]:
         read = listed([f"{name}*" if name.endswith(".") else name for name in chosen.own_settings]) or "none"
-        raise ConfigError(f"Planner {planner} does not use {unread[0]}. Planner settings it uses: {read}.")
+        raise ConfigError(f"Planner {planner} does not use {unread[0]}. Settings of its own: {read}.")
     return override(preset_config(preset or chosen.preset), {**changes, **asked})
 
 

@@ -243,7 +243,7 @@ class _Reader:
     def check_moment(self, video: str, second: float) -> None:
         """Refuse a moment without features."""
         if video not in self._store:
-            raise DatasetError(f"{self._folder} has no features of a video {shown(video)}.")
+            raise DatasetError(f"There is no file {shown(video)}, and {self._folder} has no features of such a video.")
         length = self._store.num_rows(video) / self._per_second
         if not 0 <= second <= length:
             raise DatasetError(f"{video}@{second:g}, but the features of this video end at {length:g} seconds.")

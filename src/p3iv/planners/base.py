@@ -97,6 +97,7 @@ class BasePlanner(nn.Module, ABC):
 
     preset: ClassVar[str] = "p3iv"  # the preset that it is trained with by default
     own_settings: ClassVar[tuple[str, ...]] = ()  # settings of PLANNER_SECTIONS that it reads; `plus.` is a section
+    unused_settings: ClassVar[tuple[str, ...]] = ()  # beginnings of settings of other sections that it does not read
 
     shape: PlannerShape
     config: Config
@@ -118,9 +119,10 @@ class BasePlanner(nn.Module, ABC):
 
     @classmethod
     def ignores(cls, setting: str) -> bool:
-        """Whether a setting, given by its dotted name, belongs to other planners only."""
+        """Whether a setting, given by its dotted name, does not change this planner."""
         section = setting.partition(".")[0]
-        return section in PLANNER_SECTIONS and not setting.startswith(cls.own_settings)
+        is_foreign = section in PLANNER_SECTIONS and not setting.startswith(cls.own_settings)
+        return is_foreign or setting.startswith(cls.unused_settings)
 
     @abstractmethod
     def fit(self, data: PlanningData) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +122,6 @@ def test_diversity_loss_is_the_largest_over_all_pairs(seed: int, form: str) -> N
         index = torch.stack((pair.first, pair.second), dim=1)
         chosen = states[torch.arange(2)[:, None], index]
         value = diversity_ratio(chosen, noise[0][index])
-        assert torch.allclose(value, pair.ratio)
         return diversity_loss(value, form)
 
     assert_same(fast, literal, states)
@@ -137,4 +135,3 @@ def test_the_pair_may_differ_between_windows() -> None:
     pair = least_diverse_pair(states, noise)
     chosen = [{int(a), int(b)} for a, b in zip(pair.first, pair.second, strict=True)]
     assert chosen == [{1, 2}, {0, 1}]
-    assert pair.ratio.tolist() == pytest.approx([0.1, 0.1])

@@ -37,7 +37,6 @@ class DiversePair:
 
     first: Tensor  # (B,) index into the S latents
     second: Tensor  # (B,)
-    ratio: Tensor  # (B,)
 
 
 def action_loss(action_logits: Tensor, action_ids: Tensor) -> Tensor:
@@ -76,9 +75,9 @@ def least_diverse_pair(states: Tensor, noise: Tensor) -> DiversePair:
     for first in range(num_latents - 1):  # against all later ones at once: half of cdist's pairs and of its time
         moved = (flat[:, first : first + 1] - flat[:, first + 1 :]).abs_().sum(dim=-1)  # (B, S - 1 - first)
         ratios.append(moved / (noise[:, first : first + 1] - noise[:, first + 1 :]).abs().sum(dim=-1))
-    least, place = torch.cat(ratios, dim=1).min(dim=1)
+    place = torch.cat(ratios, dim=1).argmin(dim=1)
     pairs = torch.triu_indices(num_latents, num_latents, offset=1).to(states.device)
-    return DiversePair(first=pairs[0, place], second=pairs[1, place], ratio=least)
+    return DiversePair(first=pairs[0, place], second=pairs[1, place])
 
 
 def diversity_ratio(states: Tensor, noise: Tensor) -> Tensor:

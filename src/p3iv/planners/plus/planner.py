@@ -30,6 +30,15 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
 
     preset = "p3iv-plus"
     own_settings = ("plus.",)
+    # It has a schedule of its own, no critic and no latents, and its chain takes the place of the action loss.
+    unused_settings = (
+        "optim.decay",
+        "optim.critic",
+        "loss.action",
+        "loss.adversarial",
+        "loss.diversity",
+        "loss.latents",
+    )
 
     @classmethod
     def describe(cls, config: Config) -> str:
