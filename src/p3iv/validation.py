@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from p3iv.errors import P3ivError, SourceError
 from p3iv.types import Problem, listed
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ModelT = TypeVar("ModelT")
 _UNION_MEMBERS = ("int", "str", "float")
 
 MAX_YAML_BYTES = 2**16  # config.yaml, the longest, has about 3 KB; the YAML library needs a second for 100 KB
@@ -52,7 +52,7 @@ Label = Annotated[str, AfterValidator(lambda text: check_plain(text, 4 * MAX_NAM
 
 
 def read_model(path: Path, model: type[ModelT], *, error: type[P3ivError], advice: str) -> ModelT:
-    """Read a JSON file as a pydantic model.
+    """Read a JSON file as a pydantic model, a dataclass or another type that pydantic can check.
 
     Args:
         path: the file.
@@ -61,7 +61,7 @@ def read_model(path: Path, model: type[ModelT], *, error: type[P3ivError], advic
         advice: a sentence at the end of the message that says how to make the file again.
     """
     try:
-        return model.model_validate_json(path.read_bytes())
+        return TypeAdapter(model).validate_json(path.read_bytes())
     except OSError as problem:
         raise error(f"{path} cannot be read ({problem.strerror}). {advice}") from problem
     except ValidationError as problem:

@@ -12,6 +12,7 @@ import pytest
 
 from experiments.finished import SAMPLES, cells, executed, with_runs
 from p3iv.data.tensors import load_planning_data
+from p3iv.errors import ConfigError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.declarations import declarations
 from p3iv.experiments.job import score_prefixes, score_windows
@@ -35,6 +36,15 @@ def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest,
     for path in (done.out / "tables").iterdir():
         assert (request.out / "tables" / path.name).read_bytes() == path.read_bytes()
     assert [(filled.num_filled, filled.num_cells) for filled in result.tables] == [(15, 15), (12, 12), (2, 2)]
+
+
+@pytest.mark.parametrize("pattern", ["runs/*/trained.json", "runs/*/*.npz", "parts/other.json", "data/*.json"])
+def test_a_damaged_file_is_named(done: ReproduceRequest, tmp_path: Path, pattern: str) -> None:
+    request = replace(done, out=Path(shutil.copytree(done.out, tmp_path / "out")))
+    for path in list(request.out.glob(pattern)) or [request.out / pattern]:
+        path.write_bytes(b"PK\x03\x04 {")
+    with pytest.raises(ConfigError, match=r"(trained|npz|json).* Delete it and run the command again"):
+        reproduce(request)
 
 
 def test_a_cell_equals_the_evaluation_of_its_run(done: ReproduceRequest, tmp_path: Path) -> None:

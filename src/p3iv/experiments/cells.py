@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,12 @@ from torch import Tensor
 
 from p3iv.catalogue import METRICS
 from p3iv.environment import machine_of
+from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import CellSpec
-from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, SamplingVariant
+from p3iv.experiments.runs import MAKE_AGAIN, TRAINED, CellRuns, Outcome, Run, SamplingVariant
 from p3iv.metrics.intervals import Clusters, Interval, difference_intervals, mean_intervals, paired_intervals
 from p3iv.training.run_folder import ENVIRONMENT_FILE, read_environment
+from p3iv.validation import cut, read_model
 
 NAN = float("nan")
 SCORED = ("plans", "samples", "chain")  # groups of metrics that have a value of every window
@@ -128,17 +129,20 @@ class FinishedRuns:
 
     def facts(self, run: Run) -> dict[str, Any]:
         """The content of `trained.json`, and the machine that the run was trained on."""
-        facts: dict[str, Any] = json.loads((run.folder(self.out) / TRAINED).read_text(encoding="utf-8"))
+        facts = read_model(run.folder(self.out) / TRAINED, dict[str, Any], error=ConfigError, advice=MAKE_AGAIN)
         if (run.folder(self.out) / ENVIRONMENT_FILE).exists():
             facts["machine"] = machine_of(read_environment(run.folder(self.out)).model_dump())
         return facts
 
     def scores(self, run: Run, sampling: SamplingVariant) -> Mapping[str, np.ndarray]:
         """The values of every window, by metric and decoder."""
-        place = (run.key, sampling.file)
+        place, path = (run.key, sampling.file), run.folder(self.out) / sampling.file
         if place not in self._scores:
-            with np.load(run.folder(self.out) / sampling.file, allow_pickle=False) as file:
-                self._scores[place] = {name: file[name] for name in file.files}
+            try:
+                with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                    self._scores[place] = {name: arrays[name] for name in arrays.files}
+            except Exception as error:  # a damaged zip or array may raise anything
+                raise ConfigError(f"{path} is damaged ({cut(str(error))}). {MAKE_AGAIN}") from error
         return self._scores[place]
 
     def _why_missing(self, run: Run) -> str:

@@ -32,11 +32,21 @@ from p3iv.experiments.identity import Source, code_version, open_sources
 from p3iv.experiments.job import Job, run_job
 from p3iv.experiments.pages import write_index
 from p3iv.experiments.provenance import Provenance, write_runs
-from p3iv.experiments.runs import TRAINED, CellRuns, Outcome, Run, RunOptions, SamplingVariant, runs_for_cell
+from p3iv.experiments.runs import (
+    MAKE_AGAIN,
+    TRAINED,
+    CellRuns,
+    Outcome,
+    Run,
+    RunOptions,
+    SamplingVariant,
+    runs_for_cell,
+)
 from p3iv.experiments.writers import write_table
 from p3iv.files import exclusive, remove_leftovers_in, write_text
 from p3iv.planners.layers import choose_device
 from p3iv.plans.draws import SampleSettings
+from p3iv.validation import read_model
 
 WRITE_EVERY_S = 300.0  # a long call shows the tables so far; rebuilding them takes seconds
 
@@ -147,7 +157,7 @@ class _Call:
         self.keys_of = {entry.name: self._add_runs(entry) for entry in request.entries}
         for key in self.runs:
             if (path := self._impossible(key)).exists():
-                self.outcomes[key] = Outcome(**json.loads(path.read_text(encoding="utf-8")))
+                self.outcomes[key] = read_model(path, Outcome, error=ConfigError, advice=MAKE_AGAIN)
 
     def run(self) -> None:
         """Do the missing jobs, seed by seed; the tables are written now and then."""
@@ -289,8 +299,7 @@ class _Call:
         digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode()).hexdigest()
         path = self.out / "data" / f"{source.fingerprint[:16]}-{digest[:8]}-{code_version()}.json"
         if path.exists():
-            kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-            return kept
+            return read_model(path, dict[str, float], error=ConfigError, advice=MAKE_AGAIN)
         stats = describe_dataset(open_dataset(source.folder), settings)
         counts = {
             f"{name}.{horizon}": getattr(about, name)

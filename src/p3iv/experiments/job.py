@@ -24,12 +24,12 @@ from p3iv.catalogue import DEFAULT_MODE
 from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
-from p3iv.errors import DatasetError, SplitError
+from p3iv.errors import ConfigError, DatasetError, SplitError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.evaluation.tally import Tally
 from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import commit, link_dataset
-from p3iv.experiments.runs import TRAINED, Outcome, SamplingVariant
+from p3iv.experiments.runs import MAKE_AGAIN, TRAINED, Outcome, SamplingVariant
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.files import atomic_file, write_text
 from p3iv.metrics.distributions import distribution_values
@@ -43,6 +43,7 @@ from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import Draws, SampleSettings
 from p3iv.training.loop import TrainRequest, train
 from p3iv.types import counted
+from p3iv.validation import read_model
 
 MAX_DRAWS = 96_000  # windows times samples at a time
 NUM_SETS = 20  # sets of K latents that a deviation is computed over
@@ -153,7 +154,7 @@ def _run_steps(job: Job, notes: dict[str, None]) -> str:
             _write_arrays(job.folder / sampling.file, score(trained, data, sampling))
     if job.needs_plans:
         evaluate(EvaluationRequest(job.folder, dataset.folder, device=job.device))
-    facts = json.loads((job.folder / TRAINED).read_text(encoding="utf-8"))
+    facts = read_model(job.folder / TRAINED, dict[str, Any], error=ConfigError, advice=MAKE_AGAIN)
     return f"{counted(facts['epochs'], 'epoch')}, {facts['training_cpu_s']:.0f} CPU s"
 
 

@@ -12,14 +12,17 @@ from typing import Any
 
 from markupsafe import Markup
 
+from p3iv.errors import ConfigError
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, Column, declarations, published_number
 from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
 from p3iv.experiments.provenance import Provenance, run_rows
+from p3iv.experiments.runs import MAKE_AGAIN
 from p3iv.files import write_text
 from p3iv.metrics.intervals import Interval
 from p3iv.report.charts import strip
 from p3iv.report.html import document, join, notices, tag
+from p3iv.validation import read_model
 
 PAPER_LEGEND = (
     "Large: ours. Italic: published, the upright tick on the line. Dot and bar: ours and its interval; hollow dot: as "
@@ -125,7 +128,7 @@ def _keep(out: Path, sections: Iterable[Section]) -> list[Section]:
         write_text(out / "parts" / f"{section.anchor}.json", json.dumps(asdict(section), indent=2) + "\n")
     order = list(declarations())
     paths = sorted((out / "parts").glob("*.json"))
-    kept = [Section(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+    kept = [read_model(path, Section, error=ConfigError, advice=MAKE_AGAIN) for path in paths]
     return sorted(kept, key=lambda section: order.index(section.entry) if section.entry in order else len(order))
 
 

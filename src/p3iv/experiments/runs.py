@@ -131,6 +131,9 @@ class Run:
                     yield section, name, value
 
 
+MAKE_AGAIN = "Delete it and run the command again."  # about a damaged file of OUT
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The result of a job: `done`, `impossible` (the dataset lacks what the run needs) or `failed`."""
