@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -201,3 +202,14 @@ def test_an_encoder_that_is_none_gets_a_sentence(tmp_path: Path, encoder: str, m
     (tmp_path / "dataset.yaml").write_text(f"name: mine\nencoder: {encoder}\n")
     with pytest.raises(DatasetError, match=re.escape(message)):
         read_card(tmp_path)
+
+
+def test_features_that_a_card_does_not_describe_are_not_imported(tabletop: Path, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(tabletop, tmp_path / "source"))
+    card = read_card(source)
+    replace(card, feature_fingerprint="0" * 64).write(source)
+    with pytest.raises(DatasetError, match=r"dataset\.yaml describes other features \(000000000000\) than those"):
+        import_dataset(ImportRequest("folder", source, tmp_path / "new"))
+    card.write(source)
+    import_dataset(ImportRequest("folder", source, tmp_path / "new"))
+    assert read_card(tmp_path / "new").encoder == card.encoder

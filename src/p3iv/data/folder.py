@@ -241,19 +241,25 @@ def require_features(dataset: Dataset) -> FeatureStore:
     Raises:
         DatasetError: it has none, or others.
     """
-    store, folder, described = dataset.features, dataset.folder, dataset.card.feature_fingerprint
+    store, folder = dataset.features, dataset.folder
     if store is None:
         raise DatasetError(
             f"{folder} has no features. Make them from its videos with `p3iv extract {folder}`, "
             f"import it with --features FOLDER, or simulate them with `p3iv data simulate {folder}`."
         )
+    refuse_other_features(dataset.card, store, folder)
+    return store
+
+
+def refuse_other_features(card: DatasetCard, store: FeatureStore, folder: Path) -> None:
+    """Refuse features that are not those that the card of a folder describes: its encoder may not have made them."""
+    described = card.feature_fingerprint
     if described is not None and described != store.fingerprint:
         raise DatasetError(
-            f"{folder / CARD_FILE} describes other features ({described[:12]}) than those in {folder / 'features'} "
+            f"{folder / CARD_FILE} describes other features ({described[:12]}) than those in {store.folder} "
             f"({store.fingerprint[:12]}): a command was interrupted, or one of the two was replaced. Make the features "
             f"again, for instance with `p3iv extract {folder} --overwrite`."
         )
-    return store
 
 
 def open_dataset(folder: Path) -> Dataset:

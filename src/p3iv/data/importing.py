@@ -16,6 +16,7 @@ from p3iv.data.folder import (
     find_videos,
     open_unfinished,
     read_card,
+    refuse_other_features,
     refuse_to_overwrite,
     replacing_dataset,
 )
@@ -122,7 +123,11 @@ def _cards_beside(features: Path) -> list[DatasetCard]:
     if features.name != "features" and not FeatureStore.is_at(features):
         return []  # feature files beside a dataset.yaml need not belong to that dataset
     folders = dict.fromkeys((features.resolve().parent, features.absolute().parent))
-    return [read_card(folder) for folder in folders if os.path.lexists(folder / "dataset.yaml")]
+    cards = {folder: read_card(folder) for folder in folders if os.path.lexists(folder / "dataset.yaml")}
+    if FeatureStore.is_at(features):
+        for folder, card in cards.items():
+            refuse_other_features(card, FeatureStore.open(features), folder)
+    return list(cards.values())
 
 
 def write_language_of(request: ImportRequest, annotations: Annotations, folder: Path) -> Annotations:
