@@ -297,6 +297,8 @@ class MomentReader:
 
     def _weights(self) -> str | None:
         """The weights that the user gave, or those of the checkpoint; a path in a checkpoint is never opened."""
+        from p3iv.encoders.registry import ENCODERS
+
         expected, choice = self._header.encoder, self._choice
         if choice.weights is not None or choice.name is not None or expected is None:
             return choice.weights
@@ -305,7 +307,7 @@ class MomentReader:
                 f"The checkpoint says that its features are of {expected}, but not with which weights. Name the "
                 f"encoder yourself; that it is the same cannot be checked. {self._what_to_type(expected.name)}"
             )
-        if expected.weights is not None and not expected.is_on_hub:
+        if expected.weights is not None and not (ENCODERS[expected.name].on_hub and expected.is_hub_name):
             raise PlanError(
                 f"This planner was trained on features of {expected.name} with the weights {expected.weights}, which "
                 f"are not in the checkpoint. {self._what_to_type(expected.name)}"

@@ -240,10 +240,25 @@ def test_a_checkpoint_does_not_lead_to_the_network(p3iv_run: Path, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_a_path_in_a_checkpoint_is_not_opened(p3iv_run: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
-    folder = make_clip_model(tmp_path / "models" / "clip")
-    planner = write_planner(tmp_path, p3iv_run, name="clip", weights=str(folder), fingerprint="0" * 64)
+@pytest.mark.parametrize(
+    ("name", "weights"), [("clip", "/models/clip"), ("clip", "models\\clip"), ("efficientnet-lite0", "models/mine.pth")]
+)
+def test_a_path_in_a_checkpoint_is_not_opened(
+    p3iv_run: Path, tmp_path: Path, p3iv: RunP3iv, name: str, weights: str
+) -> None:
+    planner = write_planner(tmp_path, p3iv_run, name=name, weights=weights, fingerprint="0" * 64)
     assert "which are not in the checkpoint" in refused(p3iv("plan", planner, *MOMENTS))
+
+
+def test_code_of_a_model_is_not_run_and_nobody_is_asked(tmp_path: Path) -> None:
+    folder = make_clip_model(tmp_path / "clip")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(FeatureError, match="cannot be loaded"):
+        build_encoder("clip", EncoderOptions(str(folder)))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_fingerprint_covers_weights_and_preprocessing_but_not_precision(

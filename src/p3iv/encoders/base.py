@@ -161,8 +161,10 @@ def load_pretrained(source: str | Path, *, allow_download: bool = False) -> Pret
     is_local = Path(source).is_dir() or not allow_download
     try:
         with _offline(is_local):
-            model: Any = AutoModel.from_pretrained(source, local_files_only=is_local)
-            tokenizer: Any = AutoTokenizer.from_pretrained(source, local_files_only=is_local)
+            # Without trust_remote_code=False, transformers may ask on the terminal whether to run the model's own code.
+            choices: dict[str, Any] = {"local_files_only": is_local, "trust_remote_code": False}
+            model: Any = AutoModel.from_pretrained(source, **choices)
+            tokenizer: Any = AutoTokenizer.from_pretrained(source, **choices)
             preprocessing = _read_preprocessing(source, is_local=is_local)
     except (OSError, ValueError, KeyError, ImportError) as error:
         if not Path(source).is_dir() and not allow_download:

@@ -64,7 +64,7 @@ class EncoderIdentity:
         return self.name if known.keys() == {"name"} else known
 
     @property
-    def is_on_hub(self) -> bool:
+    def is_hub_name(self) -> bool:
         """Whether the weights have a name as on the hub, OWNER/MODEL, which leads to no other folder."""
         return self.weights is not None and _HUB_NAME.fullmatch(self.weights) is not None
 

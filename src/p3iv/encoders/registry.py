@@ -23,12 +23,15 @@ class EncoderEntry:
     video: bool = False
     text: bool = False
     weights: str | None = None  # the help text of --weights; None if the encoder needs none
+    on_hub: bool = False  # whether weights may be a name on the Hugging Face hub
 
 
 ENCODERS = {
     "efficientnet-lite0": EncoderEntry("efficientnet_lite0:EfficientNetLite0Encoder", video=True),
     "s3d": EncoderEntry("s3d:S3DEncoder", video=True, text=True, weights="s3d_howto100m.pth"),
-    "clip": EncoderEntry("clip:ClipEncoder", video=True, text=True, weights="a name on the hub or a folder"),
+    "clip": EncoderEntry(
+        "clip:ClipEncoder", video=True, text=True, weights="a name on the hub or a folder", on_hub=True
+    ),
     "minilm": EncoderEntry("minilm:MiniLmEncoder", text=True),
 }
 
