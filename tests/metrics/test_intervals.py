@@ -33,7 +33,7 @@ def plain_mean(values: Sequence[float]) -> float:
 
 
 def plain_variance(tables: Sequence[Rows], videos: Sequence[int]) -> tuple[float, float, float]:
-    """Variance, degrees of freedom and effective number of videos of a sum of means, by loops."""
+    """Variance, quantile and effective number of videos of a sum of means, by loops."""
     names, size = sorted(set(videos)), len(videos)
     average = [sum(plain_mean([row[i] for row in rows]) for rows in tables) for i in range(size)]
 
@@ -43,7 +43,7 @@ def plain_variance(tables: Sequence[Rows], videos: Sequence[int]) -> tuple[float
     number, value = len(names), plain_mean(average)
     by_video = (number - 1) / number * sum((without(name) - value) ** 2 for name in names)
     effective = size**2 / sum(videos.count(name) ** 2 for name in names)
-    parts, both = [(by_video, max(effective - 1, 1))], 0.0
+    parts, both = [], 0.0
     for rows in tables:
         if len(rows) == 1:
             continue
@@ -56,16 +56,18 @@ def plain_variance(tables: Sequence[Rows], videos: Sequence[int]) -> tuple[float
             for row, mean in zip(rows, means, strict=True):
                 left = sum(row[i] for i in here) - level - (mean - middle) * len(here)
                 both += number / (number - 1) * (left / size) ** 2 / last / len(rows)
-    by_seeds = sum(variance for variance, _ in parts[1:])
-    variance = max(by_video + by_seeds - both, by_video, by_seeds)
-    squares = sum(part**2 / degrees for part, degrees in parts)
-    return variance, max(variance**2 / squares, 1) if squares else parts[0][1], effective
+    by_seeds, squares = sum(part for part, _ in parts), sum(part**2 / degrees for part, degrees in parts)
+    added, quantile = max(by_seeds - both, 0), t_quantile(max(effective - 1, 1))
+    if added:
+        half = quantile**2 * by_video + t_quantile(max(by_seeds**2 / squares, 1)) ** 2 * added
+        quantile = math.sqrt(half / (by_video + added))
+    return by_video + added, quantile, effective
 
 
-def plain_wilson(p: float, variance: float, degrees: float, effective: float) -> tuple[float, float]:
-    """The ends of the shares whose distance to p is at most t standard errors of such a share."""
+def plain_wilson(p: float, variance: float, quantile: float, effective: float) -> tuple[float, float]:
+    """The ends of the shares whose distance to p is at most that many standard errors of such a share."""
     number = (p * (1 - p) + 0.05 / effective) / (variance + 0.05 / effective**2)
-    k = t_quantile(degrees) ** 2 / number
+    k = quantile**2 / number
     root = math.sqrt((2 * p + k) ** 2 - 4 * (1 + k) * p * p)
     return (2 * p + k - root) / (2 * (1 + k)), (2 * p + k + root) / (2 * (1 + k))
 
@@ -83,16 +85,16 @@ def test_intervals_equal_a_plain_transcription(rows: list[tuple[float, ...]], nu
     clusters = Clusters.of(videos)
     value = plain_mean([plain_mean(row) for row in ours])
     found = mean_intervals({"success_rate": table(ours), "nll": table(ours)}, clusters)
-    variance, degrees, effective = plain_variance([ours], videos)
-    low, high = plain_wilson(value, variance, degrees, effective)
-    half = t_quantile(degrees) * math.sqrt(variance)
+    variance, quantile, effective = plain_variance([ours], videos)
+    low, high = plain_wilson(value, variance, quantile, effective)
+    half = quantile * math.sqrt(variance)
     assert found["success_rate"].value == pytest.approx(value)
     assert ends(found["success_rate"]) == pytest.approx((max(low, 0), min(high, 1)), abs=1e-7)
     assert ends(found["nll"]) == pytest.approx((max(value - half, 0), value + half), abs=1e-7)
 
     opposite = [[-entry for entry in row] for row in theirs]
-    variance, degrees, _ = plain_variance([ours, opposite], videos)
-    half, value = t_quantile(degrees) * math.sqrt(variance), value - plain_mean([plain_mean(row) for row in theirs])
+    variance, quantile, _ = plain_variance([ours, opposite], videos)
+    half, value = quantile * math.sqrt(variance), value - plain_mean([plain_mean(row) for row in theirs])
     difference = difference_intervals({"nll": table(ours)}, {"nll": table(theirs)}, clusters)["nll"]
     assert difference.value == pytest.approx(value, abs=1e-9)
     assert ends(difference) == pytest.approx((value - half, value + half), abs=1e-7)
@@ -215,7 +217,7 @@ def test_the_interval_of_macro_precision_is_made_from_the_scores_without_each_vi
     without = [macro_precision(plans[videos != video], references[videos != video]) for video in range(20)]
     variance = 19 / 20 * sum((score - value) ** 2 for score in without)
     assert found.value == value
-    assert ends(found) == pytest.approx(plain_wilson(value, variance, 19, 20), abs=1e-9)
+    assert ends(found) == pytest.approx(plain_wilson(value, variance, t_quantile(19), 20), abs=1e-9)
 
 
 def test_scores_of_one_video_have_no_interval() -> None:

@@ -7,11 +7,12 @@ seeds is the sum of two parts, less what both of them contain:
     seeds    variance of the seeds' means / number of seeds
     both     the interaction of videos and seeds, which each part contains once
 
-The degrees of freedom are Welch and Satterthwaite's; of videos they are the effective number - 1, of seeds S - 1.
-Resampling seeds would not do: the variance of three resampled seeds is 2/3 of the right one, and it has only two
-degrees of freedom. Shares get Wilson's interval with an effective number of observations, so that a score of 0 has an
-upper end; `tests/metrics/test_coverage.py` simulates how often the intervals hold the truth. The reference plans of a
-window are always those of the whole set.
+Each part has Student's quantile for its own degrees of freedom (the effective number of videos - 1, the number of seeds
+- 1), and the squares of their half-widths add up (Howe 1974). One quantile for both, with Welch and Satterthwaite's
+degrees of freedom, held the truth in 86 to 92 % of the trials where seeds vary more than videos. Resampling seeds would
+not do: the variance of three resampled seeds is 2/3 of the right one. Shares get Wilson's interval with an effective
+number of observations, so that a score of 0 has an upper end; `tests/metrics/test_coverage.py` simulates how often the
+intervals hold the truth. The reference plans of a window are always those of the whole set.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from torch import Tensor
 from p3iv.catalogue import METRICS
 from p3iv.types import counted
 
-FEW_VIDEOS = 10  # with as many equal videos, the interval of a success rate of 50 % is 28 to 41 points wide
+FEW_VIDEOS = 10  # with as many equal videos, the interval of a success rate of 50 % is 30 to 42 points wide
 _CONFIDENCE = 0.95
 _NORMAL = 1.959963984540054  # the quantile with infinitely many degrees of freedom
 _PULL = 0.05  # with 0, intervals of a success rate of 10 % held the truth in only 90 % of some simulations
@@ -109,7 +110,7 @@ class Estimate:
 
     value: float
     variance: float
-    degrees_of_freedom: float
+    quantile: float  # half of the interval, in standard errors
     effective_number: float  # of clusters
 
     def interval(self, *, is_share: bool) -> Interval:
@@ -118,19 +119,18 @@ class Estimate:
             return Interval(self.value)
         if is_share:
             return self._wilson()
-        half = t_quantile(self.degrees_of_freedom) * math.sqrt(self.variance)
+        half = self.quantile * math.sqrt(self.variance)
         return Interval(self.value, max(self.value - half, 0.0), self.value + half)
 
     def difference_interval(self, *, is_share: bool) -> Interval:
         """The interval of a difference between two scores."""
         if not self.effective_number > 1:
             return Interval(self.value)
-        t = t_quantile(self.degrees_of_freedom)
-        half, limit = t * math.sqrt(self.variance), math.inf
+        half, limit = self.quantile * math.sqrt(self.variance), math.inf
         if is_share:
             limit = 1.0
             if self.variance == 0:  # no window differs, say; then as for a share of 0
-                half = t**2 / (self.effective_number + t**2)
+                half = self.quantile**2 / (self.effective_number + self.quantile**2)
         return Interval(self.value, max(self.value - half, -limit), min(self.value + half, limit))
 
     def _wilson(self) -> Interval:
@@ -141,7 +141,7 @@ class Estimate:
         """
         p, pull = min(max(self.value, 0.0), 1.0), _PULL / self.effective_number
         number = (p * (1 - p) + pull) / (self.variance + pull / self.effective_number)
-        k = t_quantile(self.degrees_of_freedom) ** 2 / number
+        k = self.quantile**2 / number
         middle, half = p + k / 2, math.sqrt(k * p * (1 - p) + k**2 / 4)
         low, high = (middle - half) / (1 + k), (middle + half) / (1 + k)
         return Interval(self.value, min(max(low, 0.0), p), max(min(high, 1.0), p))
@@ -190,19 +190,19 @@ def jackknife_interval(value: float, without: Tensor, sizes: Tensor) -> Interval
     """
     effective = _effective_number(sizes)
     variance = _jackknife_variance(value, without)
-    return Estimate(value, variance, max(effective - 1, 1.0), effective).interval(is_share=True)
+    return Estimate(value, variance, t_quantile(effective - 1), effective).interval(is_share=True)
 
 
 @lru_cache(maxsize=4096)
 def t_quantile(degrees_of_freedom: float) -> float:
-    """The 97.5 % quantile of Student's t.
+    """The 97.5 % quantile of Student's t, with at least one degree of freedom.
 
     With t = sqrt(df) tan(angle), the density is a power of the cosine of the angle, which is integrated numerically.
 
     >>> [round(t_quantile(df), 4) for df in (1, 2, 19, 1e6)]
     [12.7062, 4.3027, 2.093, 1.96]
     """
-    df = min(degrees_of_freedom, 1e6)
+    df = min(max(degrees_of_freedom, 1.0), 1e6)
     log_scale = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - 0.5 * math.log(math.pi)
     t = _NORMAL
     for _ in range(60):  # Newton's method rises to the quantile, because the distribution function is concave here
@@ -230,30 +230,29 @@ def _estimate(terms: Sequence[Tensor], clusters: Clusters) -> Estimate:
         return Estimate(value, math.nan, math.nan, 0.0)
     effective = _effective_number(sizes)
     by_video = _jackknife_variance(value, (total.sum() - total) / (sizes.sum() - sizes))
-    parts, by_both = [(by_video, max(effective - 1, 1.0))], 0.0
-    for each in sums:
-        if len(each) > 1:
-            by_seed, both = _seed_variances(each, sizes)
-            parts.append((by_seed, len(each) - 1.0))
-            by_both += both
-    by_seeds = sum(variance for variance, _ in parts[1:])
-    variance = max(by_video + by_seeds - by_both, by_video, by_seeds)
-    squares = sum(part**2 / degrees for part, degrees in parts)
-    degrees = variance**2 / squares if squares > 0 else parts[0][1]
-    return Estimate(value, variance, max(degrees, 1.0), effective)
+    by_seeds, degrees = _seed_part([each for each in sums if len(each) > 1], sizes)
+    variance, quantile = by_video + by_seeds, t_quantile(effective - 1)
+    if by_seeds > 0:
+        quantile = math.sqrt((quantile**2 * by_video + t_quantile(degrees) ** 2 * by_seeds) / variance)
+    return Estimate(value, variance, quantile, effective)
 
 
 def _jackknife_variance(value: float, without: Tensor) -> float:
     return (len(without) - 1) / len(without) * (without - value).square().sum().item()
 
 
-def _seed_variances(sums: Tensor, sizes: Tensor) -> tuple[float, float]:
-    """Variances of a mean over seeds, from sums (S, V): by seeds, and by their interaction with videos."""
-    (num_seeds, num_videos), size = sums.shape, sizes.sum()
-    means = sums.sum(dim=1) / size  # (S,)
-    left = sums - sums.mean(dim=0) - (means - means.mean())[:, None] * sizes  # (S, V)
-    both = num_videos / (num_videos - 1) * (left / size).square().sum().item() / (num_seeds - 1)
-    return means.var().item() / num_seeds, both / num_seeds
+def _seed_part(terms: Sequence[Tensor], sizes: Tensor) -> tuple[float, float]:
+    """The variance that seeds add to that of videos, and its degrees of freedom, from sums (S, V) of every term."""
+    by_seeds, by_both, squares = 0.0, 0.0, 0.0
+    for sums in terms:
+        (num_seeds, num_videos), size = sums.shape, sizes.sum()
+        means = sums.sum(dim=1) / size  # (S,)
+        left = sums - sums.mean(dim=0) - (means - means.mean())[:, None] * sizes  # (S, V)
+        by_seed = means.var().item() / num_seeds
+        by_seeds += by_seed
+        squares += by_seed**2 / (num_seeds - 1)
+        by_both += (left / size).square().sum().item() * num_videos / (num_videos - 1) / (num_seeds - 1) / num_seeds
+    return max(by_seeds - by_both, 0.0), by_seeds**2 / squares if squares > 0 else 1.0
 
 
 def _effective_number(sizes: Tensor) -> float:
