@@ -15,6 +15,10 @@ TINY = {
     "planners": ["--repeats", "1", "--samples", "10"],
     "planning": ["--windows", "2", "--repeats", "1"],
     "random_plans": ["--windows", "100"],
+    "scale": [
+        *("--windows", "4", "8", "--actions", "260", "300", "--horizon", "2", "3", "--videos", "8", "16"),
+        *("--planner", "retrieval", "--samples", "10", "--side", "4"),
+    ],
     "thumbnail_probe": ["--videos", "12"],
     "training": ["--windows", "64", "--steps", "1"],
 }

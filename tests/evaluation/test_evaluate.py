@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import shutil
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 import torch
 from soak.processes import kill_at_every_change
+from torch import Tensor
 
+from allocations import LargestTensor
 from commands import RunP3iv
 from kills import evaluate_run
 from p3iv.config import override, preset_config
@@ -114,6 +117,22 @@ def test_the_scores_of_decoders_are_those_of_their_plans(run: Path, found: dict[
     for mode in ("argmax", "categorical", "chain"):
         means = {name: value.mean().item() for name, value in tally.values(mode).items()}
         assert values(found["modes"][mode]) == pytest.approx(means)
+
+
+def test_an_evaluation_holds_no_more_tensors_with_more_windows(run: Path, tabletop: Path) -> None:
+    trained = load_planner(run / BEST)
+    windows = load_planning_data(open_dataset(tabletop), trained.header.config.data).test
+    tally, sampler = Tally(windows.action_ids, len(trained.header.names)), trained.planner.sampler(SETTINGS)
+    alive, largest = [], []
+    for part in torch.arange(len(windows)).split(8):
+        with LargestTensor() as made:
+            tally.add(sampler.draw(windows.start[part], windows.goal[part]), trained.transitions)
+        gc.collect()
+        alive.append(sum(type(each) is Tensor for each in gc.get_objects()))
+        largest.append(made.elements)
+    assert len(alive) > 5
+    assert len(set(alive[1:-1])) == 1  # small ones that stay would lie between large ones, and keep all of them
+    assert max(largest) == largest[0]
 
 
 def test_the_ceiling_is_the_most_probable_plan_of_the_known_truth(found: dict[str, Any], tabletop: Path) -> None:

@@ -49,18 +49,17 @@ class Tally:
         self.truth = truth
         self.decoder = ""  # the one whose plan is recommended
         self._done = 0
-        self._plans: dict[str, list[Tensor]] = defaultdict(list)
-        self._values: dict[str, dict[str, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
+        self._plans: dict[str, Tensor] = {}
+        self._values: dict[str, Values] = defaultdict(dict)
 
     def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
         """Add the draws of the next windows."""
         chain, plans = plan_chain(draws, transitions), decode_all(draws, transitions)
         self.decoder = recommended_decoder(draws)
-        for name, decoded in plans.items():
-            self._plans[name].append(decoded)
         samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
         windows = slice(self._done, self._done + len(draws.marginals))
         self._done = windows.stop
+        self._keep(self._plans, plans, windows)
         values = self._compare(samples, chain, self.references, windows, prefix="")
         if self.truth is not None:
             self._compare(samples, chain, self.truth, windows, prefix="truth ")
@@ -70,13 +69,13 @@ class Tally:
 
     def plans(self) -> dict[str, Tensor]:
         """The plans of all windows so far, (N, T) by decoder."""
-        return {name: torch.cat(parts) for name, parts in self._plans.items()}
+        return {name: plans[: self._done] for name, plans in self._plans.items()}
 
     def values(self, group: str) -> Values:
         """The values of all windows so far in the group `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`,
         or `truth` and one of the first four.
         """
-        return {name: torch.cat(parts) for name, parts in self._values[group].items()}
+        return {name: values[: self._done] for name, values in self._values[group].items()}
 
     def _compare(
         self, samples: dict[str, PlanCounts], chain: Chain, references: ReferencePlans, windows: slice, *, prefix: str
@@ -87,17 +86,25 @@ class Tally:
         for mode, counts in samples.items():
             values[mode] = vars(distribution_values(counts, here, self.num_actions))
             if not prefix:
-                self._keep(f"marginals {mode}", marginal_values(counts, here, self.num_actions))
+                marginals = marginal_values(counts, here, self.num_actions)
+                self._keep(self._values[f"marginals {mode}"], marginals, windows)
         window, row = here.pairs
         exact = exact_divergences(_log_probability(chain, here.plans[row], window), here, self.num_actions)
         values["exact"] = {"exact_kl": exact.kl, "exact_nll": exact.nll}
         for group, found in values.items():
-            self._keep(f"{prefix}{group}", found)
+            self._keep(self._values[f"{prefix}{group}"], found, windows)
         return values
 
-    def _keep(self, group: str, values: Values) -> None:
-        for name, value in values.items():
-            self._values[group][name].append(value)
+    def _keep(self, tables: dict[str, Tensor], found: dict[str, Tensor], windows: slice) -> None:
+        """Write what was found for some windows into tables for all windows.
+
+        A list of small tensors would not do: they lie between the large temporary ones, which then cannot be given back
+        or used again, so that memory grew by 25 kB per window.
+        """
+        for name, values in found.items():
+            if name not in tables:
+                tables[name] = values.new_empty(len(self._action_ids), *values.shape[1:])
+            tables[name][windows] = values
 
 
 def _log_probability(chain: Chain, plans: Tensor, window: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch.nn import functional
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import PlannerShape
+from p3iv.planners.baselines import retrieval
 from p3iv.planners.baselines.retrieval import nearest_plans
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import SampleSettings, blocks_of, seed_of
@@ -55,6 +56,13 @@ def literal_neighbours(
     alike = [cosine((ends(data, "train", n).double() - mean) / spread, asked) for n in range(len(data.train))]
     order = sorted(range(len(alike)), key=lambda other: (-alike[other], other))
     return [tuple(data.train.action_ids[other].tolist()) for other in order[:k]]
+
+
+def test_blocks_do_not_change_the_nearest_plans(data: PlanningData, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = nearest_plans(data, data.train, skip_own_video=True)
+    monkeypatch.setattr(retrieval, "_MAX_ELEMENTS", 3 * len(data.train))
+    monkeypatch.setattr(retrieval, "_BLOCK", 7)
+    assert torch.equal(nearest_plans(data, data.train, skip_own_video=True), whole)
 
 
 def test_retrieval_is_its_literal_transcription(data: PlanningData) -> None:

@@ -21,7 +21,8 @@ from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled, require_range
 from p3iv.planners.layers import Standardised
 
-_BLOCK = 1024  # windows compared at a time
+_BLOCK = 1024  # windows prepared at a time
+_MAX_ELEMENTS = 2**22  # cosines computed at a time: 32 MB
 
 _NUM_VALIDATED = 1000  # validation windows that decide about the scale, so that it costs little on large datasets
 
@@ -79,13 +80,15 @@ def nearest_plans(data: PlanningData, windows: WindowTensors, *, skip_own_video:
     With `skip_own_video`, windows of the same video are ignored; use it for windows that are in train themselves.
     """
     train, scale = data.train, _choose_scale(data, 1)
-    known, asked = (_unit_pairs(scale, side.start, side.goal) for side in (train, windows))
-    if not skip_own_video:
-        return train.action_ids[nearest_windows(known, asked, 1)[:, 0]]
+    known = _unit_pairs(scale, train.start, train.goal)
     number_of = {video: number for number, video in enumerate(dict.fromkeys(w.video for w in train.windows))}
-    owner = torch.tensor([number_of[w.video] for w in train.windows])  # (N_train,)
+    owner = torch.tensor([number_of[w.video] for w in train.windows]) if skip_own_video else None  # (N_train,)
     asker = torch.tensor([number_of.get(w.video, -1) for w in windows.windows])
-    return train.action_ids[nearest_windows(known, asked, 1, owner=owner, asker=asker)[:, 0]]
+    nearest = [
+        nearest_windows(known, _unit_pairs(scale, start, goal), 1, owner=owner, asker=own)
+        for start, goal, own in zip(*(side.split(_BLOCK) for side in (windows.start, windows.goal, asker)), strict=True)
+    ]
+    return train.action_ids[torch.cat(nearest)[:, 0]]
 
 
 def _choose_scale(data: PlanningData, neighbours: int) -> Standardised:
@@ -114,11 +117,11 @@ def nearest_windows(
 
     If both are given, rows whose owner (N_train,) is the asker (N,) are ignored.
     """
-    found = []
-    for start in range(0, len(asked), _BLOCK):
-        cosine = (asked[start : start + _BLOCK] @ known.T).round(decimals=9)
+    found, size = [], max(1, _MAX_ELEMENTS // len(known))
+    for start in range(0, len(asked), size):
+        cosine = (asked[start : start + size] @ known.T).round_(decimals=9)
         if owner is not None and asker is not None:
-            cosine[asker[start : start + _BLOCK, None] == owner] = -torch.inf
+            cosine[asker[start : start + size, None] == owner] = -torch.inf
         first = cosine.argmax(dim=1, keepdim=True)
         found.append(first if number == 1 else cosine.argsort(dim=1, descending=True, stable=True)[:, :number])
     return torch.cat(found)
