@@ -8,6 +8,7 @@ one file, saving ends with a single rename: if the process is killed at any mome
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -116,8 +117,8 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
         header = _header_of(file, path)
         if header.config.optim.precision != "mixed":  # mixed precision is for training only
             check_precision(header.config.optim, torch.device(device))
-        tensors = _read_tensors(file, _planner_shapes(header), path)
-        planner = planner_class(header.config.planner)(header.shape, header.config).to(dtype_of(header.config.optim))
+        planner = _build(header, max_numbers=2 * sum(map(math.prod, _shapes_in(file).values())) + 2**20)
+        tensors = _read_tensors(file, _planner_shapes(planner), path)
         _load_module(planner, _part(tensors, "planner"), path)
         planner.check_loaded()
         matrices = _part(tensors, "transitions")
@@ -127,11 +128,34 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
 
-def _planner_shapes(header: Header) -> dict[str, Shape]:
-    """The shapes of the tensors of a planner with this header; nothing of their size is allocated."""
-    with torch.device("meta"), _NoRandomNumbers():
+def _build(header: Header, max_numbers: int) -> BasePlanner:
+    """The planner of a header, which must not need many more numbers than its file holds."""
+    with _BoundedSize(max_numbers):
         planner = planner_class(header.config.planner)(header.shape, header.config)
-    size = header.shape.num_actions
+    return planner.to(dtype_of(header.config.optim))
+
+
+class _BoundedSize(TorchFunctionMode):
+    """Raises a ValueError before tensors of more numbers are made than allowed.
+
+    The meta device would need no memory at all, but arithmetic on it imports 800 modules, which takes a second.
+    """
+
+    def __init__(self, max_numbers: int) -> None:
+        super().__init__()
+        self._left = max_numbers
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (torch.empty, torch.zeros, torch.ones, torch.randn):
+            self._left -= math.prod(args[0] if isinstance(args[0], Sequence) else args)
+            if self._left < 0:
+                raise ValueError("its settings describe a much larger planner than it holds")
+        return function(*args, **(kwargs or {}))
+
+
+def _planner_shapes(planner: BasePlanner) -> dict[str, Shape]:
+    """The shapes of the tensors that the checkpoint of a planner holds."""
+    size = planner.shape.num_actions
     transitions: dict[str, Shape] = {"row": (size, size), "paper": (size, size), "smoothing": ()}
     return {
         **{f"planner.{name}": tuple(tensor.shape) for name, tensor in planner.state_dict().items()},
@@ -139,12 +163,9 @@ def _planner_shapes(header: Header) -> dict[str, Shape]:
     }
 
 
-class _NoRandomNumbers(TorchFunctionMode):
-    """Leaves random tensors empty: on the meta device, torch.randn imports 800 modules, which takes a second."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        function = torch.empty if function is torch.randn else function
-        return function(*args, **(kwargs or {}))
+def _shapes_in(file: Any) -> dict[str, Shape]:
+    names = file.keys()
+    return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
 
 def _read_tensors(file: Any, expected: Mapping[str, Shape], path: Path) -> dict[str, Tensor]:
@@ -153,8 +174,7 @@ def _read_tensors(file: Any, expected: Mapping[str, Shape], path: Path) -> dict[
     Raises:
         CheckpointError: if a tensor is missing, unknown, of another shape or not finite.
     """
-    stored = file.keys()
-    found: dict[str, Shape] = {name: tuple(file.get_slice(name).get_shape()) for name in stored}
+    found = _shapes_in(file)
     for names, problem in (
         ([name for name in expected if name not in found], "has no tensor"),
         ([name for name in found if name not in expected], "has an unknown tensor"),
