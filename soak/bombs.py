@@ -59,7 +59,7 @@ def bombs() -> list[Bomb]:
         ("rename.json", "data import folder kitchen new --language language.npz --rename rename.json"),
         ("run/evaluation.json", "report run"),
         ("run/predictions.jsonl", "score run/predictions.jsonl --actions run/actions.json"),
-        ("run/environment.json", "evaluate run --samples 3 --data kitchen"),
+        ("run/environment.json", "report run"),
     )
     imported = "data import crosstask crosstask.zip new"
     lines = "crosstask_release/annotations/23521_a_b-c.csv"

@@ -166,18 +166,19 @@ def make_trials(work: Path, names: Sequence[str] = ()) -> list[Trials]:
 
 
 def run_kills(part: Part, trials: Sequence[Trials]) -> None:
-    """Kill commands in turn: before every change of a file in a random order, again and again."""
+    """Kill commands before each change of a file, in a random order; each at the same share of its changes."""
     rng = random.Random(part.seed)
     points: dict[str, list[int]] = {one.scenario.name: [] for one in trials}
+    done = dict.fromkeys(points, 0)
     for one in trials:
         part.count(one.scenario.name, changes=one.num_changes)
-    done = 0
-    while done < part.size:
-        for one in trials:
-            if part.is_over:
-                return
-            _kill_once(part, one, rng, points[one.scenario.name])
-        done += 1
+    while not part.is_over:
+        left = [one for one in trials if done[one.scenario.name] < part.size]
+        if not left:
+            return
+        next_one = min(left, key=lambda one: done[one.scenario.name] / one.num_changes)
+        _kill_once(part, next_one, rng, points[next_one.scenario.name])
+        done[next_one.scenario.name] += 1
 
 
 def _kill_once(part: Part, trials: Trials, rng: random.Random, points: list[int]) -> None:

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -28,7 +29,7 @@ TIMEOUT_S = 120.0
 context = multiprocessing.get_context("forkserver")
 # Imported once for all children; torch imports its compiler when the first optimizer is made.
 _MODULES = [module.name for module in pkgutil.walk_packages(p3iv.__path__, "p3iv.") if "__main__" not in module.name]
-context.set_forkserver_preload([*_MODULES, "torch._dynamo", "av", "PIL.Image"])
+context.set_forkserver_preload([*_MODULES, "torch._dynamo", "soak.lanes"])
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _TAKE_ROOM = ("open", "os.mkdir", "os.link", "os.symlink")
@@ -124,7 +125,9 @@ class Command:
         self.process = start(_run_main, folder, self.words, results, hook, limit)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless it has ended; Python itself must have started."""
+        while self.process.is_alive() and not (Path(self._results.name) / "stderr").exists():
+            time.sleep(0.01)
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, number)
 
@@ -212,11 +215,10 @@ def _call_watched(hook: Hook, function: Callable[[], object]) -> None:
 
 def _run_main(folder: Path, words: Sequence[str], results: Path, hook: Hook | None, limit: Usage | None) -> None:
     """Run the command line; what it prints goes to files, also what C libraries print."""
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(results / name, os.O_CREAT | os.O_WRONLY), number)
     os.chdir(folder)
     sys.argv = ["p3iv", *words]
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the fork server ignores it
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(results / name, os.O_CREAT | os.O_WRONLY), number)
     if limit is not None:
         limit_usage(limit)
     before = Usage.now()

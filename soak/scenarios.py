@@ -52,7 +52,7 @@ def scenarios() -> list[Scenario]:
     train = ("train", "data", "--out", "run", *TRAIN)
     plus = ("train", "data", "--out", "run", "--planner", "p3iv-plus", "--split", "release", *SET)
     compare = ("compare", "data", "--out", "tables", "--planners", "retrieval,majority", "--split", "release", *FEW)
-    reproduce = ("reproduce", "unique-plans", "losses", "--data", "data", "--out", "tables", *FEW, *SET)
+    reproduce = ("reproduce", "unique-plans", "viterbi", "--data", "data", "--out", "tables", *FEW, *SET)
     again, seed = ("--overwrite",), ("--seed", "1", "--overwrite")
     return [
         Scenario("import", imported, make_data, check=partial(check_data, "imported")),
@@ -161,27 +161,35 @@ def read_tree(folder: Path) -> Tree:
 def digest(path: Path, final: Path | None = None) -> str:
     """A hash of what a file says, without processor times and clock times; `final` is the name that it will get."""
     try:
-        content = _content(path, final or path)
+        parts = list(_content(path, final or path))
     except Exception:
-        content = ["damaged", path.read_bytes() if path.is_file() else "missing"]
-    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+        parts = [b"damaged", path.read_bytes() if path.is_file() else b"missing"]
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part if isinstance(part, bytes) else repr(part).encode())
+    return found.hexdigest()[:16]
 
 
-def _content(path: Path, final: Path) -> object:
+def _content(path: Path, final: Path) -> Iterator[object]:
     if final.suffix == ".safetensors":
         with safe_open(path, "numpy") as file:
-            header = json.loads(file.metadata()["p3iv"])
-            return [_timeless(header), {name: file.get_tensor(name).tobytes() for name in sorted(file.keys())}]
-    if final.suffix == ".npz":
+            yield _timeless(json.loads(file.metadata()["p3iv"]))
+            for name in sorted(file.keys()):
+                yield name
+                yield file.get_tensor(name).tobytes()
+    elif final.suffix == ".npz":
         with np.load(path) as arrays:
-            return {name: (arrays[name].shape, arrays[name].tobytes()) for name in sorted(arrays)}
-    if final.suffix == ".json" and final.parent.name != "parts":
-        return _timeless(json.loads(path.read_bytes()))
-    if final.suffix == ".csv" and final.parent.name != "tables":
-        return read_rows(path)
-    if final.suffix in (".html", ".md", ".tex", ".csv", ".json"):
-        return re.sub(r"[\d.]+", "#", path.read_text(encoding="utf-8"))  # their figures stand in the files above
-    return path.read_bytes()
+            for name in sorted(arrays):
+                yield (name, arrays[name].shape, str(arrays[name].dtype))
+                yield arrays[name].tobytes()
+    elif final.suffix == ".json" and final.parent.name != "parts":
+        yield _timeless(json.loads(path.read_bytes()))
+    elif final.suffix == ".csv" and final.parent.name != "tables":
+        yield read_rows(path)
+    elif final.suffix in (".html", ".md", ".tex", ".csv", ".json"):
+        yield re.sub(r"[\d.]+", "#", path.read_text(encoding="utf-8"))  # their figures are in the files above
+    else:
+        yield path.read_bytes()
 
 
 def read_rows(path: Path) -> list[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from soak.bombs import run_bombs
 from soak.disk import run_disk
 from soak.fuzz import run_fuzz
 from soak.inputs import files_of, input_types, make_examples
@@ -17,11 +18,9 @@ from conftest import MakeOnce
 from p3iv.errors import P3ivError
 
 SEED = 16
-COMMANDS = [
-    scenario.name for scenario in scenarios() if scenario.name not in ("extract", "report", "compare", "reproduce")
-]
-TYPES = [kind.name for kind in input_types() if kind.name != "checkpoint"]
-SLOW = ["report", "report run", "resumed run", "command line"]  # to read
+COMMANDS = [scenario.name for scenario in scenarios()]
+TYPES = [kind.name for kind in input_types()]
+SLOW = ["report", "report run", "resumed run", "command line", "checkpoint"]  # to read
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +64,12 @@ def test_a_damaged_input_is_read_or_refused(types: list[str], number: int, examp
     run_fuzz(part, examples, tmp_path, types)
     assert part.failures == []
     assert part.to_dict()["total"]["inputs"] == number * len(types)
+
+
+def test_a_bomb_is_refused_with_one_sentence(examples: Path, tmp_path: Path) -> None:
+    part = Part(SEED)
+    run_bombs(part, examples, tmp_path)
+    assert part.failures == []
 
 
 def test_long_runs_take_no_more_memory(examples: Path, tmp_path: Path) -> None:
