@@ -159,10 +159,16 @@ def _visible(tree: Tree) -> Tree:
     return {name: version for name, version in tree.items() if not any(p.startswith(".") for p in Path(name).parts)}
 
 
-def make_trials(work: Path, names: Sequence[str] = ()) -> list[Trials]:
-    """Run every command undisturbed, or those with the given names."""
-    chosen = [scenario for scenario in scenarios() if not names or scenario.name in names]
-    return [Trials(scenario, work / str(number)) for number, scenario in enumerate(chosen)]
+def make_trials(part: Part, work: Path, names: Sequence[str] = ()) -> list[Trials]:
+    """Run every command undisturbed, or those with the given names; one that fails then is a failure of the part."""
+    trials = []
+    for number, scenario in enumerate(scenarios()):
+        if not names or scenario.name in names:
+            try:
+                trials.append(Trials(scenario, work / str(number)))
+            except RuntimeError as error:
+                part.fail(Failure(scenario.name, str(error), {}))
+    return trials
 
 
 def run_kills(part: Part, trials: Sequence[Trials]) -> None:

@@ -46,7 +46,7 @@ def run_lane(parts: list[str], seed: int, seconds: float, work: Path, keep: Path
     if {"bombs", "long runs", "fuzz"} & set(parts):
         examples.mkdir()
         make_examples(examples)
-    trials = make_trials(work) if {"kills", "disk"} & set(parts) else []
+    trials = make_trials(whole, work) if {"kills", "disk"} & set(parts) else []
     steps: dict[str, Callable[[Part], None]] = {
         "kills": lambda part: run_kills(part, trials),
         "disk": lambda part: run_disk(part, trials),
@@ -57,6 +57,7 @@ def run_lane(parts: list[str], seed: int, seconds: float, work: Path, keep: Path
     for name in parts:
         kept_s = DISK_SHARE * seconds if name == "kills" and "disk" in parts else 0.0
         part, before = Part(seed, whole.left_s - kept_s), cpu_seconds()
+        part.failures += whole.failures
         try:
             steps[name](part)
         finally:

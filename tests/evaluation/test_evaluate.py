@@ -12,21 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from soak.processes import kill_at_every_change
 from torch import Tensor
 
 from allocations import LargestTensor
 from commands import RunP3iv
-from kills import evaluate_run
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
 from p3iv.data.simulate import simulate_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, DatasetError
 from p3iv.evaluation.actions import read_actions
-from p3iv.evaluation.evaluate import EvaluationRequest, evaluate, evaluation_files
+from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.evaluation.predictions import NamedLine, read_lines, read_predictions
-from p3iv.evaluation.result import Evaluation, read_evaluation
+from p3iv.evaluation.result import Evaluation
 from p3iv.evaluation.scores import score
 from p3iv.evaluation.tally import Tally
 from p3iv.metrics.intervals import Clusters, Interval, mean_intervals
@@ -159,34 +157,6 @@ def test_evaluating_again_gives_the_same_files(run: Path, found: dict[str, Any],
     evaluate(EvaluationRequest(run_copy, settings=SETTINGS))
     assert json.loads((run_copy / "evaluation.json").read_text()) == found
     assert (run_copy / "predictions.jsonl").read_bytes() == (run / "predictions.jsonl").read_bytes()
-
-
-def test_killed_at_any_moment_an_evaluation_is_the_old_or_the_new_one_as_a_whole(
-    run_copy: Path, tmp_path: Path
-) -> None:
-    old, new = SampleSettings(3, seed=1), SampleSettings(4, seed=2)
-    files = evaluation_files(run_copy, "test", new)
-    texts = {}
-    for settings in (new, old):
-        found = evaluate(EvaluationRequest(run_copy, settings=settings))
-        texts[found.samples.number] = files.predictions.read_bytes()
-    start, seen = Path(shutil.copytree(run_copy, tmp_path / "start")), []
-    for _ in kill_at_every_change(run_copy, evaluate_run, run_copy, new):
-        found = read_evaluation(files.evaluation)
-        predictions = files.find_predictions(found)
-        assert predictions is not None
-        assert predictions.read_bytes() == texts[found.samples.number]
-        seen.append(found.samples.number)
-        if files.new_predictions.exists():
-            evaluate(EvaluationRequest(run_copy, settings=new))
-            assert files.predictions.read_bytes() == texts[4]
-            assert not files.new_predictions.exists()
-            assert not list(run_copy.glob(".*"))
-        shutil.rmtree(run_copy)
-        shutil.copytree(start, run_copy)
-    assert seen == sorted(seen)
-    assert seen.count(3) > 6
-    assert seen.count(4) > 2
 
 
 def test_evaluating_a_folder_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:

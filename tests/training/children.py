@@ -11,11 +11,15 @@ from pathlib import Path
 from unittest.mock import patch
 
 import torch
-from soak.processes import start
 
 from p3iv.config import Config
 from p3iv.data.folder import open_dataset
 from p3iv.training.loop import StepReport, TrainRequest, train
+from soak.processes import start
+
+
+def train_run(dataset: Path, run: Path, config: Config, *, overwrite: bool = False) -> None:
+    train(TrainRequest(open_dataset(dataset), run, config, overwrite=overwrite))
 
 
 def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 0, flush: int = 0) -> None:

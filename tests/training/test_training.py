@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from soak.processes import kill_at_every_change, start
 
-from kills import train_run
 from p3iv.config import override, preset_config
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import load_planning_data
@@ -27,7 +25,8 @@ from p3iv.planners.checkpoint import BEST, LAST, load_planner
 from p3iv.planners.p3iv.planner import P3IV
 from p3iv.training.loop import EpochReport, TrainRequest, train
 from runs import quick
-from training.children import train_until_killed
+from soak.processes import kill_at_every_change, start
+from training.children import train_run, train_until_killed
 
 
 class InterruptError(Exception):
