@@ -105,6 +105,7 @@ def test_plans_are_ranked_by_their_probability_which_samples_approach(run: Path,
         ("kitchen", "is not a moment"),
         ("x@-3", "is not a moment"),
         ("gone.npy", "is not a moment"),
+        ("a" * 300, "is not a moment"),
     ],
 )
 def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: str, message: str) -> None:

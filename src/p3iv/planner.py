@@ -248,7 +248,7 @@ class MomentReader:
             from p3iv.extraction.worker import encode_moment
 
             return encode_moment(Path(moment["video"]), float(moment["second"]), self.encoder)
-        if not path.is_file():
+        if not _is_file(text):
             raise PlanError(f"{text!r} is not a moment. A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
             from p3iv.features.arrays import read_observation
@@ -328,4 +328,12 @@ class MomentReader:
 def is_of_dataset(text: str) -> bool:
     """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is not a file."""
     moment = _MOMENT.fullmatch(text)
-    return moment is not None and not Path(moment["video"]).is_file()
+    return moment is not None and not _is_file(moment["video"])
+
+
+def _is_file(text: str) -> bool:
+    """Whether there is such a file; a text that is too long for a file name names none."""
+    try:
+        return Path(text).is_file()
+    except OSError:
+        return False

@@ -46,6 +46,11 @@ def check_plain(text: str, max_length: int = MAX_NAME) -> str:
     return text
 
 
+def make_plain(text: str) -> str:
+    """The name of a file or folder as a text that `check_plain` accepts: a ? for each character that is not printed."""
+    return UNFIT.sub("?", text)[:MAX_NAME]
+
+
 PlainText = Annotated[str, AfterValidator(check_plain)]  # a name in a pydantic model
 
 Label = Annotated[str, AfterValidator(lambda text: check_plain(text, 4 * MAX_NAME))]  # several names in one text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,3 +83,13 @@ def test_a_tabletop_is_imported_and_simulated_again(p3iv: RunP3iv, tabletop: Pat
     shown = p3iv("data", "stats", "copy", "--split", "release")
     assert shown.stdout.startswith("tabletop (SIMULATED stand-in seed 0 ")
     assert "40 videos, 8 tasks" in shown.stdout
+
+
+def test_a_folder_whose_name_cannot_be_printed(tabletop: Path, p3iv: RunP3iv, tmp_path: Path) -> None:
+    folder = tmp_path / "my\x07kitchen"
+    folder.mkdir()
+    shutil.copy(tabletop / "steps.csv", folder)
+    assert p3iv("data", "import", "folder", folder, "new").returncode == 0
+    assert "my?kitchen" in (tmp_path / "new" / "dataset.yaml").read_text()
+    assert p3iv("data", "check", folder).returncode == 0
+    assert p3iv("data", "stats", folder).returncode == 0

@@ -27,6 +27,7 @@ from p3iv.errors import P3ivError
 from p3iv.features.language import read_language
 from p3iv.readers.folder import read_folder, read_split, read_video_column
 from p3iv.types import Video, Vocabulary, counted, listed
+from p3iv.validation import make_plain
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def check_dataset(folder: Path) -> list[Finding]:
 def _open_usable_parts(folder: Path) -> Dataset:
     """Open the usable parts of a folder; the checks report errors in the others."""
     videos: tuple[Video, ...] = ()
-    vocabulary, card, language = Vocabulary(()), DatasetCard(name=folder.name), None
+    vocabulary, card, language = Vocabulary(()), DatasetCard(name=make_plain(folder.name)), None
     with suppress(P3ivError, OSError):
         annotations = read_folder(folder, with_split=False)
         videos, vocabulary = annotations.videos, annotations.vocabulary

@@ -23,7 +23,7 @@ from p3iv.features.store import FeatureStore
 from p3iv.files import atomic_folder, exclusive, is_leftover, remove_leftovers, write_text
 from p3iv.readers.folder import read_folder
 from p3iv.types import Action, Split, Video, Vocabulary, count_problems, counted, listed
-from p3iv.validation import PlainText, explain, read_mapping
+from p3iv.validation import PlainText, explain, make_plain, read_mapping
 
 
 def refuse_to_overwrite(folder: Path, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
@@ -117,7 +117,7 @@ def read_card(folder: Path) -> DatasetCard:
     """Read `dataset.yaml`; a folder without one gets a card with the folder's name."""
     path = folder / CARD_FILE
     if not os.path.lexists(path):
-        return DatasetCard(name=Path(os.path.realpath(folder)).name)
+        return DatasetCard(name=make_plain(Path(os.path.realpath(folder)).name))
     content = _read_mapping(path)
     try:
         return DatasetCard(**{key: content[key] for key in _CARD_KEYS if key in content})

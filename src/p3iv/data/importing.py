@@ -31,7 +31,7 @@ from p3iv.files import atomic_file
 from p3iv.readers.folder import read_split, read_video_column, write_split, write_steps
 from p3iv.readers.registry import read_annotations
 from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, count_problems, counted, list_problems, listed
-from p3iv.validation import ProblemLog, shown
+from p3iv.validation import ProblemLog, make_plain, shown
 
 CountProgress = Callable[[int, int], None]  # (done, total)
 
@@ -91,7 +91,9 @@ class ImportReport:
 
 def card_of(request: ImportRequest, annotations: Annotations, packed: PackedFeatures | None) -> DatasetCard:
     """The card of the new dataset, from the cards of its sources and the options."""
-    card = DatasetCard(name=annotations.name, source=f"{request.kind} from {request.source.name}")
+    card = DatasetCard(
+        name=make_plain(annotations.name), source=make_plain(f"{request.kind} from {request.source.name}")
+    )
     if request.kind == "folder" and os.path.lexists(request.source / "dataset.yaml"):
         card = read_card(request.source)
     card = replace(card, text_encoder=_text_encoder(request, card))
