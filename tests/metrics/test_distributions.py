@@ -10,11 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
+from allocations import LargestTensor
 from metrics.conftest import Case, cases
 from p3iv.errors import PlanError
 from p3iv.metrics.distributions import cosine_distances, distribution_values, exact_divergences
-from p3iv.metrics.references import ReferencePlans, known_references, references_of
+from p3iv.metrics.references import MAX_PAIRS, ReferencePlans, known_references, references_of
 from p3iv.plans.distribution import PlanCounts, count_plans
 
 Plan = tuple[int, ...]
@@ -68,18 +70,23 @@ def test_known_references_give_the_same_values_as_those_of_the_windows(case: Cas
 @given(cases())
 def test_exact_divergences_of_the_sample_shares_are_those_of_the_samples(case: Case) -> None:
     references = references_of(case.action_ids)
-    windows, rows = references.pairs
-    asked = zip(windows.tolist(), map(tuple, references.plans[rows].tolist()), strict=True)
-    shares = [case.samples[window].count(plan) / len(case.samples[window]) for window, plan in asked]
-    exact = exact_divergences(torch.tensor(shares, dtype=torch.float64).log(), references, case.num_actions)
+
+    def log_shares(plans: Tensor, windows: Tensor) -> Tensor:
+        asked = zip(windows.tolist(), map(tuple, plans.tolist()), strict=True)
+        shares = [case.samples[window].count(plan) / len(case.samples[window]) for window, plan in asked]
+        return torch.tensor(shares, dtype=torch.float64).log()
+
+    exact = exact_divergences(log_shares, references, case.num_actions)
     sampled = distribution_values(case.counts, references, case.num_actions)
     torch.testing.assert_close(exact.kl, sampled.kl)
     torch.testing.assert_close(exact.nll, sampled.nll)
 
 
-def test_pairs_are_every_window_with_every_one_of_its_plans() -> None:
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_pairs_are_every_window_with_every_one_of_its_plans(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("p3iv.metrics.references.MAX_PAIRS", block)
     references = references_of(torch.tensor([[1, 2, 4], [5, 5, 6], [1, 3, 4], [1, 2, 4]]))
-    windows, rows = references.pairs
+    windows, rows = (torch.cat(parts) for parts in zip(*references.pairs(), strict=True))
     assert [(w, *plan) for w, plan in zip(windows.tolist(), references.plans[rows].tolist(), strict=True)] == [
         *((0, 1, 2, 4), (0, 1, 3, 4)),
         (1, 5, 5, 6),
@@ -87,6 +94,15 @@ def test_pairs_are_every_window_with_every_one_of_its_plans() -> None:
         *((3, 1, 2, 4), (3, 1, 3, 4)),
     ]
     assert torch.zeros(4).double().index_add(0, windows, references.probabilities[rows]).tolist() == [1] * 4
+
+
+def test_windows_that_share_first_and_last_action_are_compared_in_bounded_memory() -> None:
+    middle = torch.arange(1000)
+    references = references_of(torch.stack((middle * 0, middle, middle * 0), dim=1))
+    with LargestTensor() as made:
+        found = exact_divergences(lambda plans, _: torch.full((len(plans),), -math.log(1000.0)), references, 1000)
+    assert made.elements <= MAX_PAIRS * references.horizon  # of 1000 x 1000 pairs
+    torch.testing.assert_close(found.nll, torch.full((1000,), math.log(1000 / 0.99), dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("num_actions", "horizon"), [(778, 9), (9_000, 40), (2, 200)])

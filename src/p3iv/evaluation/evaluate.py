@@ -42,7 +42,7 @@ from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side, listed
 
-CHUNK = 64  # windows at a time with `DEFAULT_NUM_SAMPLES` samples each
+CHUNK = 64  # windows at a time with up to `DEFAULT_NUM_SAMPLES` samples each
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _evaluate(
     sampler, task_of = trained.sampler(request.settings), {video.id: video.task for video in dataset.videos}
     with prediction_writer(files.new_predictions) as write:
         # The more samples, the fewer windows at a time: memory does not grow with K.
-        size = max(1, CHUNK * DEFAULT_NUM_SAMPLES // request.settings.num_samples)
+        size = max(1, min(CHUNK, CHUNK * DEFAULT_NUM_SAMPLES // request.settings.num_samples))
         for first in range(0, len(windows), size):
             here = slice(first, first + size)
             decoded = tally.add(sampler.draw(windows.start[here], windows.goal[here]), trained.transitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -88,8 +89,7 @@ class Tally:
             if not prefix:
                 marginals = marginal_values(counts, here, self.num_actions)
                 self._keep(self._values[f"marginals {mode}"], marginals, windows)
-        window, row = here.pairs
-        exact = exact_divergences(_log_probability(chain, here.plans[row], window), here, self.num_actions)
+        exact = exact_divergences(partial(_log_probability, chain), here, self.num_actions)
         values["exact"] = {"exact_kl": exact.kl, "exact_nll": exact.nll}
         for group, found in values.items():
             self._keep(self._values[f"{prefix}{group}"], found, windows)

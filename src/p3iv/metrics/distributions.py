@@ -15,7 +15,7 @@ recall counts a reference plan as often as it occurs in the test set, where the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -83,18 +83,21 @@ def distribution_values(samples: PlanCounts, references: ReferencePlans, num_act
     )
 
 
-def exact_divergences(log_probabilities: Tensor, references: ReferencePlans, num_actions: int) -> Divergences:
+def exact_divergences(
+    log_probability: Callable[[Tensor, Tensor], Tensor], references: ReferencePlans, num_actions: int
+) -> Divergences:
     """The same KL and NLL for a model that gives any plan a probability, for example a chain.
 
     Args:
-        log_probabilities: (E,) of the plans `references.plans[rows]` in `windows`, where `references.pairs` are
-            (windows, rows); -inf where impossible.
+        log_probability: of plans (E, T), each in its window (E,): (E,), -inf where impossible.
         references: the reference plans.
         num_actions: A.
     """
-    window, row = references.pairs
-    log_smoothed = _smoothed(log_probabilities.double(), references.horizon, num_actions)
-    return _divergences(-_add_up(window, references.probabilities[row] * log_smoothed, len(references)), references)
+    nll = torch.zeros(len(references), dtype=torch.float64)
+    for window, row in references.pairs():
+        log_smoothed = _smoothed(log_probability(references.plans[row], window), references.horizon, num_actions)
+        nll.index_add_(0, window, references.probabilities[row] * log_smoothed, alpha=-1)
+    return _divergences(nll, references)
 
 
 def cosine_distances(samples: PlanCounts, num_actions: int) -> Tensor:

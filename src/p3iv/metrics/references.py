@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from p3iv.errors import PlanError
 from p3iv.plans.distribution import Plan, PlanCounts
 
+MAX_PAIRS = 2**14  # of a window and a plan, at a time
 _MAX_KEY = 2**62
 
 
@@ -55,15 +56,17 @@ class ReferencePlans:
         terms = -torch.xlogy(self.probabilities, self.probabilities)
         return torch.zeros(len(self.first) - 1, dtype=torch.float64).index_add(0, self.group_of_row, terms)[self.group]
 
-    @cached_property
-    def pairs(self) -> tuple[Tensor, Tensor]:
-        """Every window with every one of its plans: windows (E,) and rows (E,), window by window.
+    def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield every window with every one of its plans: windows (E,) and rows (E,), `MAX_PAIRS` at a time.
 
-        A model that gives any plan a probability is asked for those of `plans[rows]` in `windows`.
+        All windows may have the same first and last action, so there may be as many pairs as windows squared.
         """
-        windows = torch.repeat_interleave(torch.arange(len(self)), self.num_plans)
-        before = torch.repeat_interleave(self.num_plans.cumsum(0) - self.num_plans, self.num_plans)
-        return windows, torch.arange(len(windows)) - before + self.first[self.group[windows]]
+        ends = self.num_plans.cumsum(0)
+        begins, total = ends - self.num_plans, int(self.num_plans.sum())
+        for start in range(0, total, MAX_PAIRS):
+            number = torch.arange(start, min(start + MAX_PAIRS, total))
+            windows = torch.searchsorted(ends, number, right=True)
+            yield windows, number - begins[windows] + self.first[self.group[windows]]
 
 
 def references_of(action_ids: Tensor) -> ReferencePlans:

@@ -69,8 +69,7 @@ def test_evaluation_scores_the_best_paths_and_probabilities_of_its_own_chain(
     success = (best == data.test.action_ids).all(dim=1).double().mean().item()
     assert found.decoders["own"]["success_rate"].value == pytest.approx(success)
     references = references_of(data.test.action_ids)
-    window, row = references.pairs
-    exact = exact_divergences(chain.log_probability(references.plans[row], window), references, len(data.names))
+    exact = exact_divergences(chain.log_probability, references, len(data.names))
     assert found.distribution["exact_nll"].value == pytest.approx(exact.nll.mean().item(), abs=1e-4)
     assert found.distribution["exact_kl"].value == pytest.approx(exact.kl.mean().item(), abs=1e-4)
     lines = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
@@ -153,9 +152,7 @@ def test_an_epoch_is_chosen_by_its_plans_in_percent_less_two_a_nat(trained: Trai
     planner, references = plus(trained), references_of(data.val.action_ids)
     with torch.no_grad():
         chain = planner.chain(data.val.start, data.val.goal)
-    window, row = references.pairs
-    logs = chain.log_probability(references.plans[row], window)
-    nll = exact_divergences(logs, references, len(data.names)).nll.mean().item()
+    nll = exact_divergences(chain.log_probability, references, len(data.names)).nll.mean().item()
     [score] = planner.selection_score(data, PlanScores(0.5, 0.25, 0.125, len(data.val)))
     assert score == pytest.approx(50 + 25 + 12.5 - 2 * nll)
 

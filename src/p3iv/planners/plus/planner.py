@@ -117,9 +117,7 @@ def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
 def _nll(chain: Chain, data: PlanningData) -> float:
     """The mean NLL of the validation references under a chain."""
     references = references_of(data.val.action_ids)
-    window, row = references.pairs
-    logs = chain.log_probability(references.plans[row], window)
-    return float(exact_divergences(logs, references, len(data.names)).nll.mean())
+    return float(exact_divergences(chain.log_probability, references, len(data.names)).nll.mean())
 
 
 @torch.no_grad()
