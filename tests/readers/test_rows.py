@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from p3iv.readers.niv import read_niv
-from p3iv.readers.rows import csv_rows, keep_one_pass, order_steps
+from p3iv.readers.rows import csv_rows, keep_one_pass, order_steps, parse_times
 from p3iv.types import Step
 from p3iv.validation import ProblemLog
 
@@ -24,6 +24,10 @@ def test_steps_are_ordered_by_start_then_end_and_stably(tmp_path: Path, spans: l
     got = [(step.start_s, step.end_s, int(step.action.split()[1])) for step in annotations.videos[0].steps]
     assert annotations.problems == ()
     assert got == sorted((start, end, number) for number, (start, end) in enumerate(spans))
+
+
+def test_blanks_around_a_time_are_those_of_python() -> None:
+    assert parse_times(" 1.5\x1d", "\t2\u2003") == (1.5, 2.0)  # float() itself refuses some of them
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8))

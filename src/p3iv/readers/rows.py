@@ -67,9 +67,9 @@ def parse_times(start: object, end: object) -> tuple[float, float]:
 
 
 def _parse_time(value: object, what: str) -> float:
-    seconds = math.nan
-    if (isinstance(value, str) and NUMBER.fullmatch(value.strip())) or type(value) in (int, float):
-        seconds = float(value)  # type: ignore[arg-type]
+    seconds, text = math.nan, value.strip() if isinstance(value, str) else value
+    if (isinstance(text, str) and NUMBER.fullmatch(text)) or type(text) in (int, float):
+        seconds = float(text)  # type: ignore[arg-type]
     if not 0 <= seconds < math.inf:
         raise UnusableError(f"the {what} is {shown(value)}, expected a finite number of seconds from 0")
     return seconds + 0.0  # -0.0 becomes 0.0
