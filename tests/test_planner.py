@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from commands import RunP3iv
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
-from p3iv.errors import DatasetError, PlanError
+from p3iv.errors import DatasetError, P3ivError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.planner import MomentReader, Planner
 from p3iv.planners.checkpoint import BEST, read_header
@@ -94,8 +95,22 @@ def test_plans_are_ranked_by_their_probability_which_samples_approach(run: Path,
         assert planner.probability(*pair, steps) == pytest.approx(probability)
         assert counts.get(steps, 0) / 1500 == pytest.approx(probability, abs=0.06)
     assert planner.plan(*pair, number=3).plans == plans.plans[:3]
-    with pytest.raises(PlanError, match="number=0"):
-        planner.plan(*pair, number=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"number": 0}, "number=0, but it must be from 1 to 10000"),
+        ({"number": 10**9}, "number=1000000000, but"),
+        ({"num_samples": 0}, "samples=0, but it must be from 1"),
+        ({"mode": "argmax"}, "mode='argmax' says how plans are sampled: pass num_samples"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    run: Path, data: PlanningData, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(P3ivError, match=message):
+        Planner.from_pretrained(run).plan(data.test.start[0], data.test.goal[0], **options)
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,8 @@ class SamplingMode:
 
 
 DEFAULT_NUM_SAMPLES: Final = 1500  # the paper's K
+
+MAX_PLANS: Final = 10_000  # listed for one pair: with 778 actions, finding them takes 300 MB
 DEFAULT_MODE: Final = "argmax"
 SAMPLING_MODES = {
     mode.name: mode

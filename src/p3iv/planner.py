@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MOMENT_FORMS
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.encoders.identity import find_difference, note_comparison
 from p3iv.errors import PlanError
 from p3iv.features.store import join_rows
@@ -122,15 +122,18 @@ class Planner:
         Args:
             start: a moment.
             goal: another moment.
-            number: at most so many plans.
+            number: at most so many plans, from 1 to `p3iv.catalogue.MAX_PLANS`.
             num_samples: also return so many sampled plans.
             seed: of latents and samples.
             mode: how to sample, one of `p3iv.catalogue.SAMPLING_MODES`; by default from the distribution that the
-                probabilities are of.
+                probabilities are of. Only with `num_samples`.
         """
-        if number < 1:
-            raise PlanError(f"number={number}, but it must be at least 1.")
-        draws = self._draw(start, goal, SampleSettings(num_samples or DEFAULT_NUM_SAMPLES, seed))
+        if not 1 <= number <= MAX_PLANS:
+            raise PlanError(f"number={number}, but it must be from 1 to {MAX_PLANS}.")
+        if mode is not None and num_samples is None:
+            raise PlanError(f"mode={shown(mode)} says how plans are sampled: pass num_samples, too.")
+        settings = SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
+        draws = self._draw(start, goal, settings)
         plans, probabilities = rank_plans(draws, self.trained.transitions, number)
         samples: tuple[tuple[Steps, int], ...] = ()
         if num_samples is not None:

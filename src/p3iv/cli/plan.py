@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import MOMENT_FORMS
+from p3iv.catalogue import MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import out, print_json, print_note
 from p3iv.cli.options import (
     AllowDownload,
@@ -39,7 +39,7 @@ def plan_command(
     start: Annotated[str, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)],
     goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)],
     data: MovedDataset = None,
-    top: Annotated[int, number_option("--top", "Number of plans to print.")] = 5,
+    top: Annotated[int, number_option("--top", "Number of plans to print.", max=MAX_PLANS)] = 5,
     samples: Annotated[int | None, number_option("--samples", "Also sample N plans.")] = None,
     mode: Annotated[str | None, mode_option(" Default: chain; categorical if it has none.")] = None,
     seed: Annotated[int, seed_option("Seed of samples, and of P3IV's latents.")] = 0,
