@@ -113,5 +113,8 @@ def test_small_and_not_finite_weights(tmp_path: Path) -> None:
     assert read_state(zip_of(tmp_path / "x.pth", index_of()))["a"].tolist() == [0.0]
     with pytest.raises(FeatureError, match="the weights a are not finite"):
         read_state(zip_of(tmp_path / "x.pth", index_of(), numbers=b"\0\0\xc0\x7f"))
+    save_file({"a": torch.zeros(2).to(torch.float8_e4m3fn)}, tmp_path / "x.safetensors")
+    with pytest.raises(FeatureError, match=r"the weights a have the type torch\.float8_e4m3fn, which is not supported"):
+        read_state(tmp_path / "x.safetensors")
     with pytest.raises(FeatureError, match="compressed, which PyTorch does not do"):
         read_state(zip_of(tmp_path / "x.pth", index_of(), zipfile.ZIP_DEFLATED))

@@ -54,6 +54,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
         reason = f"{type(error).__name__}: {cut(str(error))}"
         raise FeatureError(f"{path}: cannot be read as weights ({reason})") from error
     for name, tensor in state.items():
+        if tensor.dtype not in _DTYPES.values():
+            raise FeatureError(f"{path}: the weights {cut(name)} have the type {tensor.dtype}, which is not supported")
         if not bool(tensor.isfinite().all()):
             raise FeatureError(f"{path}: the weights {cut(name)} are not finite")
     return state
