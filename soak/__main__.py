@@ -36,7 +36,7 @@ def main() -> int:
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=FULL_MINUTES, help="how long; default: 20")
+    parser.add_argument("--minutes", type=float, default=FULL_MINUTES, help=f"how long; default: {FULL_MINUTES:g}")
     parser.add_argument("--seed", type=int, help="repeats an earlier soak as far as its time goes; default: a new one")
     parser.add_argument("--only", type=part_names, metavar="PART,...", help=f"some of: {', '.join(PARTS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result to a file")

@@ -86,7 +86,7 @@ def test_scores_equal_those_of_their_parts(predictions: Predictions) -> None:
     assert mean_intervals(vars(values), clusters) == scores.distribution
 
 
-def test_windows_of_unknown_videos_are_resampled_one_by_one_with_a_note(predictions: Predictions) -> None:
+def test_windows_of_unknown_videos_count_as_videos_with_a_note(predictions: Predictions) -> None:
     unknown = score(replace(predictions, videos=None), NUM_ACTIONS)
     alone = score(replace(predictions, videos=predictions.windows), NUM_ACTIONS)
     assert unknown.plans == alone.plans

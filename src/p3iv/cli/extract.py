@@ -151,7 +151,7 @@ def _print_extraction(report: ExtractionReport) -> None:
         f"{texts}; {report.num_frames} frames decoded in {report.seconds:.1f} s, "
         f"{_speed(report.num_frames, report.seconds)} per second",
     )
-    out.print(f"next: p3iv train {shlex.quote(str(report.folder))} --out RUN --planner p3iv-plus", markup=False)
+    out.print(f"next: p3iv train {shlex.quote(str(report.folder))} --out RUN --planner p3iv-plus")
 
 
 def _speed(num_frames: int, seconds: float) -> str:

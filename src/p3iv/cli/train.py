@@ -103,7 +103,7 @@ def train_command(
             f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
             f"Best epoch {result.best_epoch} on validation: {scores} -> {result.run}",
         )
-        out.print(f"next: p3iv evaluate {shlex.quote(str(result.run))}", markup=False)
+        out.print(f"next: p3iv evaluate {shlex.quote(str(result.run))}")
 
 
 def _configure(planner: str, preset: str | None, changes: Mapping[str, object], settings: list[str]) -> Config:
@@ -119,7 +119,7 @@ def _configure(planner: str, preset: str | None, changes: Mapping[str, object], 
 
 
 def _show_amounts(line: str) -> None:
-    err.print(f"data: {line}", markup=False)
+    err.print(f"data: {line}")
 
 
 class EpochProgress:
@@ -142,7 +142,7 @@ class EpochProgress:
     def show_epoch(self, report: EpochReport) -> None:
         if report.epochs > 1 and not self._has_legend:
             self._has_legend = True
-            err.print(_legend(report.terms), markup=False)
+            err.print(_legend(report.terms))
         best = " (best so far)" if report.is_best else ""
         scores = (f"{metric.label} {text}" for metric, text in _scores(report.val)[:2])
         self._scores = f"val {', '.join(scores)}{best}; "
