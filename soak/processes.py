@@ -108,7 +108,8 @@ class Ended:
     @property
     def problem(self) -> str | None:
         """What a command must never do, if it did it."""
-        if "Traceback (most recent call last)" in self.stderr:
+        before_start = "KeyboardInterrupt" in self.stderr and "cli/app.py" not in self.stderr
+        if "Traceback (most recent call last)" in self.stderr and not before_start:
             return "a traceback:\n" + self.stderr[-2000:]
         if self.exit_code < 0 and -self.exit_code not in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             return f"ended by signal {-self.exit_code}"
