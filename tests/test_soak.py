@@ -69,7 +69,7 @@ def test_a_damaged_input_is_read_or_refused(types: list[str], number: int, examp
 
 def test_a_bomb_is_refused_with_one_sentence(examples: Path, tmp_path: Path) -> None:
     part = Part(SEED)
-    run_bombs(part, examples, tmp_path)
+    run_bombs(part, examples, tmp_path, max_cpu_s=5)  # a second on a quiet machine; these tests run anywhere
     assert part.failures == []
 
 
