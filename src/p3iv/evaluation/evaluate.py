@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, RANDOM, RETRIEVAL
+from p3iv.catalogue import DEFAULT_MODE, RANDOM, RETRIEVAL
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError
@@ -28,7 +28,7 @@ from p3iv.evaluation.result import (
     noise_parts,
     write_evaluation,
 )
-from p3iv.evaluation.tally import DecodedWindows, Tally
+from p3iv.evaluation.tally import DecodedWindows, Tally, draw_all
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.metrics.intervals import Clusters, difference_intervals, mean_intervals
 from p3iv.metrics.plans import plan_values
@@ -41,8 +41,6 @@ from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import Side, listed
-
-CHUNK = 64  # windows at a time with up to `DEFAULT_NUM_SAMPLES` samples each
 
 
 @dataclass(frozen=True)
@@ -115,18 +113,15 @@ def _evaluate(
     """Sample, score and write; evaluation.json comes last, because it decides which predictions count."""
     windows = data.side(request.side)
     tally = Tally(windows.action_ids, len(data.vocabulary), _truth_of(dataset, data, windows, trained))
-    sampler, task_of = trained.sampler(request.settings), {video.id: video.task for video in dataset.videos}
+    task_of = {video.id: video.task for video in dataset.videos}
     with prediction_writer(files.new_predictions) as write:
-        # The more samples, the fewer windows at a time: memory does not grow with K.
-        size = max(1, min(CHUNK, CHUNK * DEFAULT_NUM_SAMPLES // request.settings.num_samples))
-        for first in range(0, len(windows), size):
-            here = slice(first, first + size)
-            decoded = tally.add(sampler.draw(windows.start[here], windows.goal[here]), trained.transitions)
+        for here, draws in draw_all(trained, windows, request.settings):
+            decoded = tally.add(draws, trained.transitions)
             for line in _prediction_lines(
                 windows, here, decoded, names=data.vocabulary.names, task_of=task_of, mode=request.mode
             ):
                 write(line)
-            request.on_progress(min(first + size, len(windows)), len(windows))
+            request.on_progress(here.stop, len(windows))
     digest = hash_file(files.new_predictions)
     found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes, predictions_sha256=digest)
     with exclusive(files.actions, doing=f"is writing {files.actions}", wait=True):  # evaluations of all sides share it

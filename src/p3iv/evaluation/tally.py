@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES
+from p3iv.data.tensors import WindowTensors
 from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, references_of
 from p3iv.metrics.released import marginal_values
+from p3iv.planners.checkpoint import TrainedPlanner
 from p3iv.plans.chain import Chain
 from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.distribution import PlanCounts, count_plans
-from p3iv.plans.draws import MODES, Draws
+from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
 
+MAX_WINDOWS = 64  # at a time, with up to `DEFAULT_NUM_SAMPLES` samples each
+
 Values = dict[str, Tensor]  # (N,) each, by metric
+
+
+def draw_all(
+    trained: TrainedPlanner, windows: WindowTensors, settings: SampleSettings
+) -> Iterator[tuple[slice, Draws]]:
+    """Yield some windows at a time, and their draws: memory grows neither with the windows nor with the samples."""
+    sampler = trained.sampler(settings)
+    size = max(1, min(MAX_WINDOWS, MAX_WINDOWS * DEFAULT_NUM_SAMPLES // settings.num_samples))
+    for first in range(0, len(windows), size):
+        here = slice(first, min(first + size, len(windows)))
+        yield here, sampler.draw(windows.start[here], windows.goal[here])
 
 
 @dataclass(frozen=True)

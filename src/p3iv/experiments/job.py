@@ -11,7 +11,7 @@ import statistics
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, DatasetError, SplitError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
-from p3iv.evaluation.tally import Tally
+from p3iv.evaluation.tally import Tally, draw_all
 from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import commit, link_dataset
 from p3iv.experiments.runs import MAKE_AGAIN, TRAINED, Outcome, SamplingVariant
@@ -38,14 +38,13 @@ from p3iv.metrics.references import references_of
 from p3iv.metrics.released import bitwise_ious, macro_precision
 from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
 from p3iv.planners.layers import choose_device
-from p3iv.plans.decoding import chain_of, recommended_decoder
+from p3iv.plans.decoding import chain_of
 from p3iv.plans.distribution import count_plans
-from p3iv.plans.draws import Draws, SampleSettings
+from p3iv.plans.draws import SampleSettings
 from p3iv.training.loop import TrainRequest, train
 from p3iv.types import counted
 from p3iv.validation import read_model
 
-MAX_DRAWS = 96_000  # windows times samples at a time
 NUM_SETS = 20  # sets of K latents that a deviation is computed over
 TIMED_PAIRS = 30
 WARM_UP_PAIRS = 3
@@ -86,21 +85,20 @@ def run_job(job: Job) -> Outcome:
 def score_windows(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
     """Score every test window: `METRIC.DECODER` of plans, and `METRIC.samples` of the K samples or of the chain."""
     windows, transitions = data.test, trained.transitions
-    tally, extra, own = Tally(windows.action_ids, len(data.vocabulary)), defaultdict(list), "viterbi"
-    for draws in _draw(trained, data, _settings(sampling, seed=0)):
-        seen = tally.add(draws, transitions)
-        own = recommended_decoder(draws)
-        extra["chain"].append(seen.samples["chain"].modes)
-        extra["viterbi_frequencies_row"].append(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
-    plans = tally.plans() | {name: torch.cat(parts) for name, parts in extra.items()}
-    plans[RECOMMENDED] = plans[own]
+    tally = Tally(windows.action_ids, len(data.vocabulary))
+    modes, decoded = (torch.empty_like(windows.action_ids) for _ in range(2))
+    for here, draws in draw_all(trained, windows, _settings(sampling, seed=0)):
+        modes[here] = tally.add(draws, transitions).samples["chain"].modes
+        decoded[here] = chain_of(draws, transitions, "frequencies", "row").best_paths()[0]
+    plans = tally.plans() | {"chain": modes, "viterbi_frequencies_row": decoded}
+    plans[RECOMMENDED] = plans[tally.decoder]
     values: dict[str, Tensor] = {
         f"{name}.samples": value for name, value in (tally.values(DEFAULT_MODE) | tally.values("exact")).items()
     }
-    for decoder, decoded in plans.items():
-        scores = plan_values(decoded, windows.action_ids)
-        scores["bitwise_iou"] = bitwise_ious(decoded, windows.action_ids)
-        scores["macro_precision"] = torch.tensor(macro_precision(decoded, windows.action_ids), dtype=torch.float64)
+    for decoder, theirs in plans.items():
+        scores = plan_values(theirs, windows.action_ids)
+        scores["bitwise_iou"] = bitwise_ious(theirs, windows.action_ids)
+        scores["macro_precision"] = torch.tensor(macro_precision(theirs, windows.action_ids), dtype=torch.float64)
         values |= {f"{name}.{decoder}": value for name, value in scores.items()}
     return {name: value.double().numpy() for name, value in values.items()} | _places(data)
 
@@ -113,17 +111,15 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
     """
     references = references_of(data.test.action_ids)
     sets = {number: _sets(number, sampling) for number in sampling.prefixes}
-    parts: dict[tuple[str, int, int], list[Tensor]] = defaultdict(list)  # by METRIC.K, draw and set
+    # By METRIC.K, draw and set.
+    values: dict[tuple[str, int, int], np.ndarray] = defaultdict(lambda: np.empty(len(data.test)))
     for seed in range(sampling.independent_draws):
-        done = 0
-        for draws in _draw(trained, data, _settings(sampling, seed=seed)):
-            here = replace(references, group=references.group[done : done + len(draws.argmax)])
-            done += len(draws.argmax)
+        for here, draws in draw_all(trained, data.test, _settings(sampling, seed=seed)):
+            right = replace(references, group=references.group[here])
             for number, place, pick in ((n, place, pick) for n in sets for place, pick in enumerate(sets[n])):
-                found = distribution_values(count_plans(draws.argmax[:, pick]), here, len(data.vocabulary))
-                parts[f"kl.{number}", seed, place].append(found.kl)
-                parts[f"nll.{number}", seed, place].append(found.nll)
-    values = {place: torch.cat(some).numpy() for place, some in parts.items()}
+                found = distribution_values(count_plans(draws.argmax[:, pick]), right, len(data.vocabulary))
+                values[f"kl.{number}", seed, place][here] = found.kl
+                values[f"nll.{number}", seed, place][here] = found.nll
     means: dict[str, list[float]] = defaultdict(list)
     for (name, _, place), some in values.items():
         if place or sampling.independent_draws > 1:
@@ -212,14 +208,6 @@ def time_plans(trained: TrainedPlanner, data: PlanningData) -> float:
             trained.planner.recommend(start, goal, trained.transitions)
             spent.append(1000 * (time.process_time() - began))
     return statistics.median(spent[WARM_UP_PAIRS:])
-
-
-def _draw(trained: TrainedPlanner, data: PlanningData, settings: SampleSettings) -> Iterator[Draws]:
-    """Sample a part of the windows at a time, so that memory does not grow with K."""
-    sampler, windows = trained.sampler(settings), data.test
-    size = max(1, MAX_DRAWS // settings.num_samples)
-    for first in range(0, len(windows), size):
-        yield sampler.draw(windows.start[first : first + size], windows.goal[first : first + size])
 
 
 def _settings(sampling: SamplingVariant, *, seed: int) -> SampleSettings:
