@@ -43,6 +43,9 @@ def test_a_killed_command_can_be_run_again(commands: list[str], tmp_path: Path) 
         run_kills(replace(part, size=KILLS.get(trials.scenario.name, 2)), [trials])
         run_disk(replace(part, size=1), [trials], mount=False)
     assert part.failures == []
+    total = part.to_dict()["total"]
+    assert total["kills"] > 0
+    assert total["ended with an error"] > 0  # on a full disk
 
 
 def test_sound_examples_are_read(examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
