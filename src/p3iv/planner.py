@@ -116,8 +116,9 @@ class Planner:
         """The most probable plans between two moments.
 
         Their probabilities are exact under the chain that chooses the plan. That of P3IV+ needs no samples; that of
-        P3IV averages the predictions for `num_samples` latents. A planner that chooses its plan without a chain, as
-        most baselines do, has only samples, and the probabilities are shares of them: see `PlanDistribution.source`.
+        P3IV averages the predictions for `num_samples` latents, 1500 by default. A planner that chooses its plan
+        without a chain, as most baselines do, has only as many samples, and the probabilities are shares of them: see
+        `PlanDistribution.source`.
 
         Args:
             start: a moment.
@@ -151,7 +152,7 @@ class Planner:
         return [self.plan(one, other, **options) for one, other in zip(starts, goals, strict=True)]
 
     def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
-        """The probability of any plan in words, as `plan` gives it for the most probable ones."""
+        """The probability of any plan in words, as `plan` without further options gives it for the most probable ones."""
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:

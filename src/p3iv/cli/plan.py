@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import MAX_PLANS, MOMENT_FORMS
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import out, print_json, print_note
 from p3iv.cli.options import (
     AllowDownload,
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 MOMENT_HELP = f"{MOMENT_FORMS}."
+SAMPLES_HELP = (
+    "Also sample N plans. The plans and probabilities of all planners but P3IV+ are then computed from N latents or "
+    f"samples instead of {DEFAULT_NUM_SAMPLES}."
+)
 
 
 def plan_command(
@@ -40,7 +44,7 @@ def plan_command(
     goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)],
     data: MovedDataset = None,
     top: Annotated[int, number_option("--top", "Number of plans to print.", max=MAX_PLANS)] = 5,
-    samples: Annotated[int | None, number_option("--samples", "Also sample N plans.")] = None,
+    samples: Annotated[int | None, number_option("--samples", SAMPLES_HELP)] = None,
     mode: Annotated[str | None, mode_option(" Default: chain; categorical if it has none.")] = None,
     seed: Annotated[int, seed_option("Seed of samples, and of P3IV's latents.")] = 0,
     ensemble: Ensemble = None,
