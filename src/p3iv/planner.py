@@ -152,7 +152,7 @@ class Planner:
         return [self.plan(one, other, **options) for one, other in zip(starts, goals, strict=True)]
 
     def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
-        """The probability of any plan in words, as `plan` without further options gives it for the most probable ones."""
+        """The probability of any plan in words, as `plan` gives it without further options."""
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:
