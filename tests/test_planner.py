@@ -129,6 +129,13 @@ def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: 
     assert message in done.stderr
 
 
+def test_options_of_encoders_are_refused_for_features(run: Path, p3iv: RunP3iv) -> None:
+    for option in (("--encoder", "nonsense"), ("--weights", "mine.pth"), ("--allow-download",)):
+        done = p3iv("plan", run, "--start", "some@1", "--goal", "row.npy", *option)
+        assert done.returncode == 1
+        assert "but these are features already: leave the option out" in done.stderr
+
+
 def test_a_moment_after_the_end_is_refused(run: Path, tabletop: Path) -> None:
     dataset = open_dataset(tabletop)
     reader = MomentReader(read_header(run / BEST))

@@ -335,6 +335,11 @@ def is_of_dataset(text: str) -> bool:
     return moment is not None and not _is_file(moment["video"])
 
 
+def needs_encoder(text: str) -> bool:
+    """Whether a moment is of a video file or a picture, not of features."""
+    return not is_of_dataset(text) and Path(text).suffix.lower() != ".npy"
+
+
 def _is_file(text: str) -> bool:
     """Whether there is such a file; a text that is too long for a file name names none."""
     try:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,9 +83,6 @@ def test_a_folder_is_not_overwritten_unless_asked(source: Path) -> None:
 def test_options_that_do_not_fit_say_so(source: Path) -> None:
     with pytest.raises(ConfigError, match="--keep-tasks-apart is for crosstask, not for folder"):
         import_dataset(replace(request(source), keep_tasks_apart=True))
-    (source / "language.npz").unlink()
-    with pytest.raises(SourceError, match="--language FILE"):
-        import_dataset(replace(request(source), rename=source / "rename.json"))
     with pytest.raises(SourceError, match="not a folder"):
         import_dataset(replace(request(source), videos=source / "nowhere"))
 
@@ -204,3 +202,20 @@ def test_lines_that_are_wrong_are_counted_and_named(mine: Path) -> None:
     videos, problems = import_truth(mine)
     assert videos == ["a", "a", "b"]
     assert [problem.what for problem in problems] == ["3 lines about other steps, of a, an unknown video, zebra"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": "s3d"}, "--encoder has no effect without --features"),
+        ({"simulated": True}, "--simulated has no effect without --features"),
+        ({"text_encoder": "minilm"}, "--text-encoder has no effect without --language"),
+        ({"rename": Path("rename.json")}, "--rename has no effect without --language"),
+    ],
+)
+def test_options_about_parts_that_are_not_imported_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "steps.csv").write_text("video,task,step,start_s,end_s\na,tea,boil,1,4\n")
+    with pytest.raises(ConfigError, match=message):
+        import_dataset(ImportRequest("folder", tmp_path, tmp_path / "new", **options))

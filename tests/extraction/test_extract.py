@@ -77,6 +77,11 @@ def test_every_second_becomes_the_row_of_its_middle(kitchen: Path) -> None:
     assert not (kitchen / WORK_FOLDER).exists()
 
 
+def test_weights_of_a_text_encoder_that_is_not_used_are_refused(kitchen: Path) -> None:
+    with pytest.raises(ConfigError, match="--text-weights has no effect: --text-encoder keep has none"):
+        extract(kitchen, text_encoder="keep", text_weights="mine")
+
+
 def test_step_texts_become_embeddings(kitchen: Path) -> None:
     lines = (kitchen / "steps.csv").read_text(encoding="utf-8").splitlines()
     (kitchen / "steps.csv").write_text(

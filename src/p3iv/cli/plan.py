@@ -73,10 +73,15 @@ def plan_command(
     """
     import torch  # takes a second to import
 
-    from p3iv.planner import NUM_PLANS, EncoderChoice, Planner
+    from p3iv.planner import NUM_PLANS, EncoderChoice, Planner, needs_encoder
 
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
+    if (encoder or weights or allow_download) and not (needs_encoder(start) or needs_encoder(goal)):
+        raise ConfigError(
+            "--encoder, --weights and --allow-download are for moments of video files and pictures, but these are "
+            "features already: leave the option out."
+        )
     torch.set_num_threads(threads)
     planner = Planner.from_pretrained(
         run,

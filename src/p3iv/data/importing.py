@@ -23,7 +23,7 @@ from p3iv.data.folder import (
 from p3iv.data.truth import TRUTH_FILE, TruthReader
 from p3iv.data.windows import check_no_leak, restrict_split
 from p3iv.encoders.identity import IMPORTED, EncoderIdentity, name_encoder
-from p3iv.errors import SourceError, SplitError
+from p3iv.errors import ConfigError, SourceError, SplitError
 from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures
@@ -73,6 +73,15 @@ class ImportRequest:
             if getattr(self, option) is None and os.path.lexists(self.source / name)
         }
         return replace(self, **found)  # type: ignore[arg-type]
+
+
+def _refuse_unused(request: ImportRequest) -> None:
+    """Refuse options about features or step embeddings that are not imported."""
+    parts = {"features": ("encoder", "dtype", "simulated"), "language": ("text_encoder", "rename")}
+    for part, options in parts.items():
+        given = [f"--{option.replace('_', '-')}" for option in options if getattr(request, option)]
+        if given and getattr(request, part) is None:
+            raise ConfigError(f"{given[0]} has no effect without --{part}: pass that, too, or leave {given[0]} out.")
 
 
 @dataclass(frozen=True)
@@ -135,8 +144,6 @@ def _cards_beside(features: Path) -> list[DatasetCard]:
 def write_language_of(request: ImportRequest, annotations: Annotations, folder: Path) -> Annotations:
     """Write language.npz if one is given; its rows then define the vocabulary."""
     if request.language is None:
-        if request.rename is not None:
-            raise SourceError("--rename needs the language file whose names it maps: pass --language FILE.")
         return annotations
     rename = read_rename(request.rename) if request.rename else {}
     table = read_language(request.language)
@@ -274,6 +281,7 @@ def import_dataset(request: ImportRequest, *, progress: CountProgress | None = N
     """Write the complete dataset folder or nothing; with `strict`, problems are an error."""
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
+    _refuse_unused(request)
     annotations = read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
     with replacing_dataset(request.destination, overwrite=request.overwrite, sources=request.sources) as folder:
         return _build(request, annotations, folder, progress)

@@ -82,10 +82,13 @@ class StepEmbedder:
 
 def choose_step_embedder(request: ExtractionRequest, dataset: Dataset, encoder: VideoEncoder | None) -> StepEmbedder:
     """Choose the requested text encoder, else the video encoder if it encodes text, else the default."""
-    if request.text_encoder == KEEP:
-        return StepEmbedder(dataset, None)
-    if request.text_encoder in (None, request.encoder) and isinstance(encoder, TextEncoder):
-        return StepEmbedder(dataset, encoder)
+    is_wanted = request.text_encoder in (None, request.encoder)
+    both = encoder if is_wanted and isinstance(encoder, TextEncoder) else None
+    if both is not None or request.text_encoder == KEEP:
+        if request.text_weights is not None:
+            why = f"{request.encoder} encodes texts with its --weights" if both else f"--text-encoder {KEEP} has none"
+            raise ConfigError(f"--text-weights has no effect: {why}. Leave it out.")
+        return StepEmbedder(dataset, both)
     options = EncoderOptions(request.text_weights, request.max_words, request.allow_download)
     return StepEmbedder(dataset, build_text_encoder(request.text_encoder or DEFAULT_TEXT_ENCODER, options))
 
