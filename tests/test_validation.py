@@ -22,10 +22,10 @@ from p3iv.validation import (
 
 
 def test_yaml_has_the_usual_values() -> None:
-    assert parse_yaml("a: 1\nb: [x, 0.5, null, true]\nc: {d: e}\n") == {
-        "a": 1,
+    assert parse_yaml("a: 2024-05-01\nb: [x, 0.5, null, true]\nc: {d: 1}\n") == {
+        "a": "2024-05-01",
         "b": ["x", 0.5, None, True],
-        "c": {"d": "e"},
+        "c": {"d": 1},
     }
 
 
@@ -42,7 +42,6 @@ def test_yaml_has_the_usual_values() -> None:
         ("? [a, b]\n: c", "unhashable key"),
         ("a: !!int ''", "not YAML that can be used"),
         ("a: !!bool maybe", "not YAML that can be used"),
-        ("a: 2024-99-99", "not YAML that can be used"),
         ("a: 1" + "0" * 5000, "not YAML that can be used"),
         ("\0", "not YAML that can be used"),
         ("a: [", "not YAML: .* in line 1"),

@@ -117,8 +117,15 @@ def parse_json(text: str, **hooks: Callable[[Any], Any]) -> object:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses what lets a short file become a long one (anchors, aliases, merges), deep nesting and repeated keys."""
+    """Refuses what lets a short file become a long one (anchors, aliases, merges), deep nesting and repeated keys.
 
+    Dates stay texts, for names such as 2024-05-01.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
+        first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
