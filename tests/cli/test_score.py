@@ -44,7 +44,7 @@ def test_scores_as_json(p3iv: RunP3iv, file: Path) -> None:
     assert values["batch_iou"] == pytest.approx((2 * 3 / 9 + 1 / 3) / 3)
     assert (scores["num_windows"], scores["num_videos"], scores["batch_size"]) == (3, 2, 2)
     assert scores["notes"] == [
-        "only 2 videos, so the intervals are wide and few planners can be told apart",
+        "only 2 videos, so the intervals are wide and few planners can be distinguished",
         "cosine_distance leaves out 1 window with one sample",
     ]
 

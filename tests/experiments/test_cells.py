@@ -90,7 +90,7 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
     assert (ranking.best, ranking.group) == ("p3iv", "T=3")
     assert ranking.undecided == (("graph", "3.3 [-6.8 to 13.5]"),)
     assert block.ranking_notes == [
-        "T=3: p3iv is best in SR. In SR it cannot be told from graph (difference 3.3 [-6.8 to 13.5])."
+        "T=3: p3iv is best in SR. In SR it cannot be distinguished from graph (difference 3.3 [-6.8 to 13.5])."
     ]
 
 
@@ -152,4 +152,5 @@ def test_tables_say_where_there_are_too_few_videos(memory: World) -> None:
         path = run.folder(memory.finished.out) / needed.sampling.file
         np.savez(path, **dict(np.load(path)) | {"videos": np.repeat(["a", "b", "c"], 8)})
     [block] = fill(memory.table, (memory.source,), memory.runs_of, memory.finished).blocks
-    assert block.interval_notes == ["T=3: only 3 videos, so the intervals are wide and few planners can be told apart."]
+    [note] = block.interval_notes
+    assert note == "T=3: only 3 videos, so the intervals are wide and few planners can be distinguished."

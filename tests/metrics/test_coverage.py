@@ -1,4 +1,4 @@
-"""How often intervals hold the true score, and equal planners are told apart, in simulated test sets.
+"""How often intervals hold the true score, and equal planners are distinguished, in simulated test sets.
 
 The tables in docs/reference/metrics.md are what `pytest -s -m slow tests/metrics/test_coverage.py` prints.
 """

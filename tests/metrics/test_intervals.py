@@ -233,7 +233,9 @@ def test_scores_of_one_video_have_no_interval() -> None:
 
 def test_few_videos_are_noted_and_uneven_ones_count_less() -> None:
     assert Clusters.of(range(FEW_VIDEOS)).notes == ()
-    assert Clusters.of("abc").notes == ("only 3 videos, so the intervals are wide and few planners can be told apart",)
+    assert Clusters.of("abc").notes == (
+        "only 3 videos, so the intervals are wide and few planners can be distinguished",
+    )
     assert Clusters.of("aaa").notes == ("no intervals: they need at least two videos",)
     [uneven] = Clusters.of([*range(12), *[0] * 20]).notes
     assert uneven.startswith("only 12 videos, as informative as 2.3 with equally many windows, so")

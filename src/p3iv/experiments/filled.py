@@ -136,7 +136,7 @@ class Block:
 
     @property
     def ranking_notes(self) -> list[str]:
-        """The best rows of every group, and the columns in which others cannot be told from them."""
+        """The best rows of every group, and the columns in which others cannot be distinguished from them."""
         notes = []
         for group, best in dict.fromkeys((ranking.group, ranking.best) for ranking in self.rankings):
             own = [ranking for ranking in self.rankings if (ranking.group, ranking.best) == (group, best)]
@@ -144,7 +144,7 @@ class Block:
             note += f" is best in {_joined([ranking.column.title for ranking in own])}."
             for ranking in own:
                 rows = [f"{row} (difference {difference})" for row, difference in ranking.undecided]
-                note += f" In {ranking.column.title} it cannot be told from {_joined(rows)}." if rows else ""
+                note += f" In {ranking.column.title} it cannot be distinguished from {_joined(rows)}." if rows else ""
             notes.append(note)
         return notes
 

@@ -30,8 +30,8 @@ PAPER_LEGEND = (
 )
 OWN_LEGEND = (
     "Each line begins at 0 and ends at the largest figure of its column; the dot is the value, the bar its interval. "
-    "Bold: the best of a column. Another row cannot be told from it if the 95 % interval of their difference, window "
-    "by window, contains 0."
+    "Bold: the best of a column. Another row cannot be distinguished from it if the 95 % interval of their difference, "
+    "window by window, contains 0."
 )
 NO_BREAK = "\N{NO-BREAK SPACE}"
 MAX_COLUMNS = 8  # of a table with wide cells

@@ -101,7 +101,7 @@ class Clusters:
         uneven = self.effective_number < len(self) - 0.5
         alike = f", as informative as {self.effective_number:.1f} with equally many windows" if uneven else ""
         few = f"only {counted(len(self), 'video')}{alike}"
-        return (f"{few}, so the intervals are wide and few planners can be told apart",)
+        return (f"{few}, so the intervals are wide and few planners can be distinguished",)
 
 
 @dataclass(frozen=True)

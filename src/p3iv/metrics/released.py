@@ -82,7 +82,7 @@ def marginal_divergences(samples: PlanCounts, references: ReferencePlans, num_ac
     """PDPP's KL and NLL: of the actions at single positions, averaged over positions.
 
     Shares of the samples and of the references (each as often as it occurs) are multiplied by 10 and put through a
-    softmax over all actions; it cannot tell apart two distributions of plans that agree at every position. Computed in
+    softmax over all actions; it cannot distinguish two distributions of plans that agree at every position. Computed in
     float64 where PDPP has float32.
     """
     kl, nll = (torch.empty(len(samples), dtype=torch.float64) for _ in range(2))
