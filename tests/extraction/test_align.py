@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from p3iv.features.store import StoreWriter
 from p3iv.features.store_index import KeptSeconds
 from p3iv.readers.folder import write_split
 from p3iv.types import Split
+from p3iv.validation import MAX_NAME
 
 ACTIONS = [f"step {number}" for number in range(12)]
 WIDTH, LANGUAGE_WIDTH = 20, 16
@@ -84,6 +86,13 @@ def test_only_training_videos_are_learnt_from(tmp_path: Path, spoil: str, is_see
 def test_seconds_that_were_left_out_are_not_missed(tmp_path: Path) -> None:
     report = align_dataset(AlignmentRequest(make_dataset(tmp_path / "kitchen", sparse=True), split="release", steps=5))
     assert report.num_steps == 56
+
+
+def test_long_names_of_encoders_are_cut(tmp_path: Path) -> None:
+    folder = make_dataset(tmp_path / "kitchen")
+    replace(open_dataset(folder).card, encoder=EncoderIdentity("e" * MAX_NAME)).write(folder)
+    align_dataset(AlignmentRequest(folder, split="release", steps=1))
+    assert str(open_dataset(folder).card.text_encoder).startswith("words aligned to eee")
 
 
 def test_info_nce_is_least_where_pairs_agree() -> None:

@@ -24,7 +24,7 @@ from encoders.states import WORDS, make_clip_model, seeded_state
 from extraction.conftest import extract
 from p3iv import files
 from p3iv.data.folder import open_dataset, require_features
-from p3iv.encoders.base import EncoderOptions
+from p3iv.encoders.base import EncoderOptions, identify
 from p3iv.encoders.efficientnet_lite0 import EfficientNetLite0, EfficientNetLite0Encoder
 from p3iv.encoders.identity import EncoderIdentity, as_identity, find_difference, note_comparison
 from p3iv.encoders.registry import build_encoder
@@ -288,6 +288,12 @@ def test_the_words_and_their_number_belong_to_the_text_encoder_alone(weights: Pa
     few, many = (S3DEncoder(EncoderOptions(path, max_words=number)) for number in (16, 30))
     assert few.identity == many.identity
     assert few.text_identity.fingerprint != many.text_identity.fingerprint
+
+
+def test_weights_in_a_file_whose_name_cannot_be_printed(tmp_path: Path) -> None:
+    path = tmp_path / "my\x07weights.pth"
+    path.touch()
+    assert identify("x", str(path), {}).weights == "my?weights.pth"
 
 
 def test_names_of_encoders_in_files_written_by_hand() -> None:

@@ -18,6 +18,7 @@ from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import FeatureError, MissingExtraError
 from p3iv.features.pictures import Framing
 from p3iv.types import counted, listed
+from p3iv.validation import make_plain
 
 CLIPS_VERSION: Final = 2  # raised when the frames of a second are chosen, cropped or scaled in another way
 
@@ -114,7 +115,7 @@ def identify(name: str, weights: str | None, state: Mapping[str, Tensor], **abou
     """The identity of an encoder, computed by torch, with these weights; `about` says what else decides its output."""
     precision = next((str(t.dtype).removeprefix("torch.") for t in state.values() if t.is_floating_point()), None)
     if weights is not None and Path(weights).exists():
-        weights = Path(weights).absolute().name  # where it is says nothing elsewhere
+        weights = make_plain(Path(weights).absolute().name)  # where it is says nothing elsewhere
     fingerprint = fingerprint_of(state, {"encoder": name, **about})
     return EncoderIdentity(name, weights, fingerprint, "torch", precision)
 

@@ -28,6 +28,7 @@ from p3iv.features.language import LanguageTable, read_language, write_language
 from p3iv.features.store import FeatureStore
 from p3iv.files import atomic_file
 from p3iv.types import Array
+from p3iv.validation import make_plain
 
 _HIDDEN: Final = 512
 _DROPOUT: Final = 0.2
@@ -242,4 +243,4 @@ def _write(
     learnt_from = f"split {Path(request.split).name} {request.split_seed}"
     name = source.name.partition(_ALIGNED)[0]
     name += f"{_ALIGNED}{dataset.card.encoder or 'features'} ({learnt_from}, seed {request.seed})"
-    replace(dataset.card, text_encoder=replace(source, name=name)).write(dataset.folder)
+    replace(dataset.card, text_encoder=replace(source, name=make_plain(name))).write(dataset.folder)
