@@ -60,3 +60,5 @@ def test_a_planner_of_features_without_an_encoder_refuses_pictures(
     done = p3iv("plan", p3iv_run, "--start", "picture.png", "--goal", "picture.png")
     assert done.returncode == 1
     assert "state features, which cannot be computed from pictures" in done.stderr
+    assert "type: p3iv extract DIR --overwrite, then train again." in done.stderr
+    assert "--encoder" not in done.stderr

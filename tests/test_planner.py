@@ -117,13 +117,25 @@ def test_options_without_effect_are_refused(
     ("start", "message"),
     [
         ("nowhere.mp4@3", "There is no file 'nowhere.mp4', and "),
-        ("kitchen", "is not a moment"),
-        ("x@-3", "is not a moment"),
-        ("gone.npy", "is not a moment"),
-        ("a" * 300, "is not a moment"),
+        ("tabletop-0003.mp@3", "has no features of such a video. Did you mean tabletop-0003 or "),
+        ("tabletop-0003@2000", "end at 47 seconds: give a time from 0 to 47."),
+        ("kitchen", "There is no file 'kitchen'. A moment is "),
+        ("x@-3", "'-3' is not a number of seconds from 0. A moment is "),
+        ("x@1:05", "'1:05' is not a number of seconds; for 1:05 type @65."),
+        ("x@1:00:05.5", "for 1:00:05.5 type @3605.5."),
+        ("x@5s", "'5s' is not a number of seconds; type @5."),
+        ("x@", "'' is not a number of seconds. A moment is "),
+        ("row.npy@5", "row.npy is a file of features; write it without @5."),
+        ("still.PNG@5", "still.PNG is a picture; write it without @5."),
+        ("gone.npy", "There is no file 'gone.npy'. A moment is "),
+        ("a" * 300, "There is no file 'aaa"),
     ],
 )
-def test_a_moment_that_is_none_gets_a_sentence(run: Path, p3iv: RunP3iv, start: str, message: str) -> None:
+def test_a_moment_that_is_none_gets_a_sentence(
+    run: Path, p3iv: RunP3iv, tmp_path: Path, start: str, message: str
+) -> None:
+    for file in ("row.npy", "still.PNG"):
+        (tmp_path / file).touch()
     done = p3iv("plan", run, "--start", start, "--goal", start)
     assert done.returncode == 1
     assert message in done.stderr

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
-from p3iv.encoders.identity import find_difference, note_comparison
+from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_comparison
 from p3iv.errors import PlanError
 from p3iv.features.store import join_rows
 from p3iv.planners.checkpoint import BEST, Header, TrainedPlanner, load_ensemble
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 NUM_PLANS = 100  # that `plan` returns: nearly all of the probability, unless the plans are long
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+ONE_MOMENT = (*(suffix for suffix in PICTURES if suffix != ".gif"), ".npy")  # files that take no @SECONDS
 
 OnNote = Callable[[str], object]
 
@@ -251,9 +253,12 @@ class MomentReader:
         if moment is not None and not is_of_dataset(text):
             from p3iv.extraction.worker import encode_moment
 
+            if Path(moment["video"]).suffix.lower() in ONE_MOMENT:
+                kind = "a file of features" if moment["video"].lower().endswith(".npy") else "a picture"
+                raise PlanError(f"{moment['video']} is {kind}; write it without @{moment['second']}.")
             return encode_moment(Path(moment["video"]), float(moment["second"]), self.encoder)
         if not _is_file(text):
-            raise PlanError(f"{text!r} is not a moment. A moment is {MOMENT_FORMS}.")
+            raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
             from p3iv.features.arrays import read_observation
 
@@ -291,11 +296,17 @@ class MomentReader:
 
         expected, choice = self._header.encoder, self._choice
         name = choice.name or (expected.name if expected else None)
-        if name is None or (choice.name is None and name not in VIDEO_ENCODERS):
+        is_other = expected is not None and expected.name not in (*VIDEO_ENCODERS, IMPORTED, PRECOMPUTED)
+        if is_other or name is None or (choice.name is None and name not in VIDEO_ENCODERS):
+            advice = (
+                "To plan from videos and pictures, type: p3iv extract DIR --overwrite, then train again."
+                if is_other
+                else f"If one of p3iv's encoders made them, name it: --encoder {'|'.join(VIDEO_ENCODERS)}, with its "
+                f"--weights."
+            )
             raise PlanError(
                 f"This planner was trained on {expected or 'unnamed'} features, which cannot be computed "
-                f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset. If one of p3iv's "
-                f"encoders made them, name it: --encoder {'|'.join(VIDEO_ENCODERS)}, with its --weights."
+                f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset. {advice}"
             )
         return name
 
@@ -338,6 +349,22 @@ def is_of_dataset(text: str) -> bool:
 def needs_encoder(text: str) -> bool:
     """Whether a moment is of a video file or a picture, not of features."""
     return not is_of_dataset(text) and Path(text).suffix.lower() != ".npy"
+
+
+def _explain_moment(text: str) -> str:
+    """What is wrong with a text that is neither a file nor has a number of seconds at its end."""
+    _, at, second = text.rpartition("@")
+    if not at:
+        return f"There is no file {shown(text)}."
+    hint = ""
+    if clock := re.fullmatch(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", second):
+        hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        hint = f"; for {second} type @{3600 * hours + 60 * minutes + seconds:.10g}"
+    elif number := re.fullmatch(r"(\d+(?:\.\d+)?) ?[a-z]+", second):
+        hint = f"; type @{number[1]}"
+    elif second.startswith("-"):
+        hint = " from 0"
+    return f"{shown(second)} is not a number of seconds{hint}."
 
 
 def _is_file(text: str) -> bool:

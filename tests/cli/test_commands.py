@@ -69,6 +69,14 @@ def test_check_fails_when_it_finds_a_problem(p3iv: RunP3iv, tmp_path: Path) -> N
     assert "steps.csv:2" in done.stdout
 
 
+def test_making_videos_says_how_to_plan_from_them(p3iv: RunP3iv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("p3iv.tabletop.make.make_tabletop", lambda *_, **__: None)
+    made = p3iv("data", "make", "tabletop", "my data").stdout
+    assert "features: state (of the world, with noise); to plan from video files, type first: p3iv extract" in made
+    assert "p3iv extract 'my data' --overwrite\n" in made
+    assert "features" not in p3iv("data", "make", "tabletop", "d", "--skip-rendering").stdout
+
+
 def test_stats_as_json_print_nothing_else(p3iv: RunP3iv, tabletop: Path) -> None:
     stats = json.loads(p3iv("data", "stats", tabletop, "--json", "--split", "release").stdout)
     assert stats["videos"] == 40

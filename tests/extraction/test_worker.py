@@ -98,7 +98,7 @@ def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_pat
     rows = FeatureStore.open(kitchen / "features").rows("v3")
     assert np.array_equal(encode_moment(path, 2.5, encoder), rows[1:4])
     assert np.array_equal(encode_moment(path, 5.7, encoder), rows[[4, 5, 5]])
-    with pytest.raises(FeatureError, match=r"v3\.mp4: is 6\.0 s long, asked for 71 s"):
+    with pytest.raises(FeatureError, match=r"v3\.mp4: is 6\.0 s long, asked for 71 s: give a time from 0 to 6"):
         encode_moment(path, 71, encoder)
     with VideoReader(path) as reader:
         (picture,) = reader.frames_at([2.5])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -91,6 +92,9 @@ def make_tabletop_command(
     if sheet is not None:
         write_sheet(sheet, seed=seed)
     out.print(f"{videos} tabletop videos -> {folder}")
+    if encoder == "state" and not skip_rendering:
+        extract = f"p3iv extract {shlex.quote(str(folder))} --overwrite"
+        out.print(f"features: state (of the world, with noise); to plan from video files, type first: {extract}")
     out.print(f"next: p3iv data stats {folder}")
 
 

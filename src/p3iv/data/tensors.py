@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from p3iv.config import DataConfig
-from p3iv.data.folder import Dataset, require_features
+from p3iv.data.folder import Dataset, find_videos, require_features
 from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
@@ -243,10 +244,26 @@ class _Reader:
     def check_moment(self, video: str, second: float) -> None:
         """Refuse a moment without features."""
         if video not in self._store:
-            raise DatasetError(f"There is no file {shown(video)}, and {self._folder} has no features of such a video.")
+            near = get_close_matches(video, self._store.videos)
+            hint = f" Did you mean {' or '.join(sorted(near))}?" if near else ""
+            raise DatasetError(
+                f"There is no file {shown(video)}, and {self._folder} has no features of such a video.{hint}"
+            )
         length = self._store.num_rows(video) / self._per_second
         if not 0 <= second <= length:
-            raise DatasetError(f"{video}@{second:g}, but the features of this video end at {length:g} seconds.")
+            raise DatasetError(
+                f"{video}@{second:g}, but the features of this video end at {length:g} seconds: give a time from 0 to "
+                f"{length:g}."
+            )
+        kept, near_rows = self._store.kept(video), rows_around(second * self._per_second, self._store.num_rows(video))
+        if kept is not None and not np.isin(near_rows, kept.seconds).all():
+            file = find_videos(self._folder / "videos").get(video)
+            raise DatasetError(
+                f"{video}@{second:g} needs the seconds {near_rows[0]} to {near_rows[-1]} of the video, and "
+                f"{self._folder} does not have the features of all of them (extract --only-needed). "
+                f"{f'Type {file}@{second:g}, or extract' if file else 'Extract'} the features of all seconds: "
+                f"p3iv extract {self._folder} --overwrite."
+            )
 
     def keep_seen(self, windows: Sequence[Window]) -> list[Window]:
         """The windows whose videos have features."""

@@ -116,7 +116,10 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
     """
     with VideoReader(path) as reader:
         if not 0 <= moment_s <= reader.length_s:
-            raise FeatureError(f"{path}: is {float(reader.length_s):.1f} s long, asked for {moment_s:g} s")
+            length = math.floor(10 * reader.length_s) / 10
+            raise FeatureError(
+                f"{path}: is {length:.1f} s long, asked for {moment_s:g} s: give a time from 0 to {length:g}"
+            )
         seconds = [int(second) for second in rows_around(moment_s, reader.num_seconds)]
         different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
         rows = _rows([encoder.encode(clip[None]) for clip in _clips(reader, different, encoder)])
