@@ -186,6 +186,10 @@ def test_evaluating_on_other_data_of_the_same_encoder_is_a_transfer_test(run_cop
     settings = SampleSettings(5)
     evaluate(EvaluationRequest(run_copy, tmp_path / "other", side="val", settings=settings, on_note=notes.append))
     assert any("a transfer test" in note and "not what the planner was trained on" in note for note in notes)
+    assert f"“nearest train window” copies from the training side of {tmp_path / 'other'}" in notes
+    assert not any("no training video has" in note or "replaced" in note for note in notes)
+    evaluate(EvaluationRequest(run_copy, tmp_path / "other", settings=settings, on_note=notes.append))
+    assert notes[-1].startswith(f"{run_copy / 'evaluation.json'} had the scores on tabletop")
     assert any(
         "it cannot be checked that state features here and state features of the planner" in note for note in notes
     )

@@ -169,6 +169,12 @@ def test_pictures_have_descriptions_and_a_broken_video_loses_only_its_own(tmp_pa
         write_report(run, data=moved)
     (moved / "steps.csv").write_text("video,task,step,start_s,end_s\n")
     assert write_report(run, data=moved, num_cases=12).num_pictures == result.num_pictures
+    (moved / "videos" / "video-1.mp4").rename(tmp_path / "other.mp4")
+    shutil.rmtree(moved / "videos")
+    (moved / "videos").mkdir()
+    (tmp_path / "other.mp4").rename(moved / "videos" / "other.mp4")
+    none_shown = write_report(run, data=moved)
+    assert none_shown.notes == (f"no pictures: {moved} has none of the videos that were evaluated; pass --data DIR",)
 
 
 def test_pictures_of_another_dataset_are_refused(p3iv_run: Path, tabletop: Path, tmp_path: Path) -> None:
@@ -250,6 +256,13 @@ def test_notes_do_not_show_folders_of_the_machine(tmp_path: Path) -> None:
     change(run, notes=["/home/ann/data/mine is not what the planner was trained on: 70/30"])
     _, checker = report_of(run)
     assert "Note: mine is not what the planner was trained on: 70/30" in checker.text
+
+
+def test_a_transfer_test_names_both_datasets(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", data="mine (clip features)")
+    assert "trained on mine" not in report_of(run)[1].text
+    change(run, data="other (clip features)")
+    assert "Data trained on mine (clip features), evaluated on other (clip features)" in report_of(run)[1].text
 
 
 @pytest.mark.parametrize(

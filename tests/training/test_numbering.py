@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,12 @@ def test_steps_of_test_videos_only_are_listed_and_count_as_wrong(
     num_wrong = int((data.test.action_ids == unknown).any(dim=1).sum())
     train(TrainRequest(with_new, tmp_path / "run", PLUS))
     found = evaluate(EvaluationRequest(tmp_path / "run", settings=SampleSettings(20)))
-    assert any(NEW in note and "no training video has" in note for note in found.notes)
+    what = r"test windows contain steps \(2 different ones\) that no training video has, so planners cannot learn them"
+    assert any(re.search(rf"{what}: {NEW}, ", note) for note in found.notes)
+    names = tuple(name for name in data.vocabulary.names if name != NEW)
+    elsewhere = load_planning_data(with_new, PLUS.data, names=names, trained_on="other data")
+    windows = f"{num_wrong} of {len(data.test)} test windows contain a step"
+    assert f"{windows} that the planner does not know, so it cannot plan it: {NEW}" in elsewhere.notes
     assert found.decoders["own"]["success_rate"].value <= 1 - num_wrong / len(data.test)
     assert found.distribution["exact_nll"].value < 100
     assert json.loads((tmp_path / "run" / "actions.json").read_text())[unknown] == NEW

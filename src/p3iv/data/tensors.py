@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -77,6 +77,7 @@ def load_planning_data(
     with_steps: bool = False,
     nearby_s: int = 0,
     names: Sequence[str] | None = None,
+    trained_on: str | None = None,
 ) -> PlanningData:
     """Cut the windows and read their observations; windows without features are left out and noted.
 
@@ -89,6 +90,7 @@ def load_planning_data(
         with_steps: Also read the observation at the start of each step of a training window.
         nearby_s: Also read the starts and goals of training windows up to this many seconds earlier and later.
         names: The actions of a trained planner, which are then numbered as it numbers them.
+        trained_on: The fingerprint of the data that this planner was trained on.
 
     Raises:
         DatasetError: There are no features, no windows, or actions that the planner does not know.
@@ -98,8 +100,13 @@ def load_planning_data(
     reader = _Reader(dataset, config.observation)
     windows = {side: reader.keep_seen(sets.side(side)) for side in SIDES}
     notes = [*sets.notes, *note_untimed(dataset.videos, config), *_note_lost("features", sets.side, windows)]
-    notes += _note_unknown(vocabulary, windows["test"], sets.train_sequences)
     fingerprint = _fingerprint(dataset, windows)
+    if trained_on in (None, fingerprint):
+        learned = {action for sequence in sets.train_sequences for action in sequence}
+        notes += _note_unknown(vocabulary, windows["test"], learned, "no training video has, so planners cannot learn")
+    else:
+        known = set(range(num_known))
+        notes += _note_unknown(vocabulary, windows["test"], known, "the planner does not know, so it cannot plan")
     if with_steps:
         _require_times(dataset)
         seen, windows = windows, {**windows, "train": reader.keep_timed(windows["train"])}
@@ -158,16 +165,15 @@ def _language(dataset: Dataset) -> Tensor | None:
     return None if dataset.language is None else torch.tensor(dataset.language, dtype=torch.float32)
 
 
-def _note_unknown(vocabulary: Vocabulary, test: Sequence[Window], train: ActionSequences) -> Iterator[str]:
-    """Name the actions of test windows that cannot be learned."""
-    learned = {action for sequence in train for action in sequence}
-    unknown = [set(window.action_ids) - learned for window in test]
+def _note_unknown(vocabulary: Vocabulary, test: Sequence[Window], known: Set[int], why: str) -> Iterator[str]:
+    """Name the actions of test windows that are not among the known ones."""
+    unknown = [set(window.action_ids) - known for window in test]
     names = sorted({vocabulary.names[action] for actions in unknown for action in actions})
     if names:
-        yield (
-            f"{sum(map(bool, unknown))} of {counted(len(test), 'test window')} have {counted(len(names), 'step')} that "
-            f"no training video has, so planners cannot learn them: {listed(names)}"
-        )
+        number = sum(map(bool, unknown))
+        verb = "contains" if number == 1 else "contain"
+        what, them = ("a step", "it") if len(names) == 1 else (f"steps ({len(names)} different ones)", "them")
+        yield f"{number} of {counted(len(test), 'test window')} {verb} {what} that {why} {them}: {listed(names)}"
 
 
 def _note_lost(

@@ -13,7 +13,7 @@ from torch import Tensor
 from p3iv.catalogue import DEFAULT_MODE, RANDOM, RETRIEVAL
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
-from p3iv.errors import ConfigError
+from p3iv.errors import ConfigError, PlanError
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
 from p3iv.evaluation.result import (
@@ -26,6 +26,7 @@ from p3iv.evaluation.result import (
     TruthScores,
     hash_file,
     noise_parts,
+    read_evaluation,
     write_evaluation,
 )
 from p3iv.evaluation.tally import DecodedWindows, Tally, draw_all
@@ -35,7 +36,7 @@ from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, known_references
 from p3iv.metrics.released import score_released
 from p3iv.planners.baselines.retrieval import nearest_plans
-from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_ensemble
+from p3iv.planners.checkpoint import BEST, Header, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings
@@ -84,13 +85,14 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     device = choose_device(request.device)
     trained = load_ensemble([run / BEST for run in (request.run, *request.ensemble)], device=str(device))
     dataset = dataset_of(request.run, request.data)
-    unchecked = tuple(check_features(trained.header, dataset))
-    data = load_planning_data(dataset, trained.header.config.data, names=trained.header.names)
+    header = trained.header
+    unchecked = tuple(check_features(header, dataset))
+    data = load_planning_data(dataset, header.config.data, names=header.names, trained_on=header.data_fingerprint)
     clusters = Clusters.of([window.video for window in data.side(request.side).windows])
     notes = (
         *data.notes,
         *unchecked,
-        *note_other_data(trained.header, data, dataset),
+        *note_other_data(header, data, dataset),
         *_request_notes(request),
         *clusters.notes,
     )
@@ -98,7 +100,23 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
         request.on_note(note)
     files = evaluation_files(request.run, request.side, request.settings, len(request.ensemble))
     with files.replacing():
-        return _evaluate(request, trained, dataset, data, files=files, notes=notes)
+        replaced = _own_evaluation(files.evaluation, header) if data.fingerprint != header.data_fingerprint else None
+        found = _evaluate(request, trained, dataset, data, files=files, notes=notes)
+    if replaced:
+        request.on_note(
+            f"{files.evaluation} had the scores on {replaced.data}, which the planner was trained on; they were "
+            f"replaced. Without --data, the same command makes them again"
+        )
+    return found
+
+
+def _own_evaluation(path: Path, header: Header) -> Evaluation | None:
+    """The evaluation that a file holds, if it is on the data that the planner was trained on."""
+    try:
+        found = read_evaluation(path) if path.is_file() else None
+    except PlanError:  # it is replaced, so it need not be readable
+        return None
+    return found if found and found.data == header.data_label else None
 
 
 def _evaluate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from p3iv.catalogue import BASELINES, RETRIEVAL
 from p3iv.data.folder import Dataset, require_features
 from p3iv.data.tensors import PlanningData
 from p3iv.encoders.identity import find_difference, note_comparison
@@ -38,9 +39,10 @@ def check_features(header: Header, dataset: Dataset) -> Iterator[str]:
 
 
 def note_other_data(header: Header, data: PlanningData, dataset: Dataset) -> Iterator[str]:
-    """A note if the windows are not those that a planner was trained and validated with: a transfer test."""
+    """Notes if the windows are not those that a planner was trained and validated with: a transfer test."""
     if data.fingerprint != header.data_fingerprint:
         yield (
             f"a transfer test: {dataset.folder} is not what the planner was trained on ({header.data_label}): "
             f"features, windows or split differ, so windows that it was trained on may be among those scored"
         )
+        yield f"“{BASELINES[RETRIEVAL]}” copies from the training side of {dataset.folder}"

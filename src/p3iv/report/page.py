@@ -85,7 +85,9 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     data, model, optim = config.data, config.model, config.optim
     epochs = f"epoch {evaluation.epoch} of {len(run.metrics.get('epoch', ()))}, the best on validation"
     yield "Planner", f"{config.planner}, preset {config.preset}, seed {config.seed}, {epochs}"
-    yield "Data", evaluation.data
+    trained_on = run.environment.data if run.environment else evaluation.data
+    is_own = trained_on == evaluation.data
+    yield "Data", evaluation.data if is_own else f"trained on {trained_on}, evaluated on {evaluation.data}"
     split = re.split(r"[/\\]", data.split)[-1]  # a split file by its name
     yield (
         "Windows",
@@ -279,7 +281,7 @@ def _gallery(content: Content, captions: _Captions) -> Markup:
         class_="caption",
     )
     missing = content.frames.why_empty
-    note = tag("p", f"No pictures: {missing}.", class_="note") if missing else join()
+    note = tag("p", f"No pictures: {hide_folders(missing)}.", class_="note") if missing else join()
     return _section("Plans, window by window", caption, graph_legend(), note, *parts)
 
 

@@ -104,11 +104,18 @@ def _find_frames(run: RunRecord, data: Path | None, cases: Sequence[NamedLine]) 
         raise DatasetError(f"{data} is not a dataset folder: it has no steps.csv.")
     other = _find_other_video(folder, cases) if folder is not None and (folder / "steps.csv").is_file() else None
     if other is None:
-        return FrameSource(folder)
+        return _with_shown_videos(FrameSource(folder), cases)
     what = f"{folder} is not the dataset that was evaluated: video {other} has other steps there"
     if data is not None:
         raise DatasetError(f"{what}. Pass the folder that `p3iv evaluate` used: --data DIR.")
     return FrameSource(None, f"{what}; pass --data DIR")
+
+
+def _with_shown_videos(frames: FrameSource, cases: Sequence[NamedLine]) -> FrameSource:
+    """The source itself, or an empty one if its folder has none of the videos that are shown."""
+    if not cases or not frames.files or any(case.video in frames.files for case in cases):
+        return frames
+    return FrameSource(None, f"{frames.folder} has none of the videos that were evaluated; pass --data DIR")
 
 
 def _find_other_video(folder: Path, cases: Sequence[NamedLine]) -> str | None:
