@@ -31,8 +31,8 @@ from p3iv.encoders.weight_files import read_state
 from p3iv.evaluation.actions import read_actions
 from p3iv.evaluation.predictions import read_predictions
 from p3iv.evaluation.scores import score
-from p3iv.extraction.extract import WorkFolder
 from p3iv.extraction.request import EncodedVideo, VideoTask
+from p3iv.extraction.worker import WorkFolder
 from p3iv.features.arrays import read_observation, read_rows
 from p3iv.features.language import read_language, read_rename
 from p3iv.features.pictures import Framing, frame_picture, read_picture

@@ -44,6 +44,18 @@ def test_extract_prints_what_it_did_and_what_failed(p3iv: RunP3iv, kitchen: Path
     assert json.loads(aligned.stdout)["width"] == 1280
 
 
+def test_extracting_again_has_nothing_to_do(p3iv: RunP3iv, kitchen: Path) -> None:
+    assert p3iv("extract", kitchen, "--jobs", "1").returncode == 0
+    done = p3iv("extract", kitchen)
+    assert done.returncode == 0
+    assert done.stdout.startswith("all 4 videos have efficientnet-lite0 features; nothing to do")
+    (kitchen / "steps.csv").write_text(STEPS.replace("pour", "pour it"))
+    assert f"no embedding for 1 step: pour it. Type: p3iv extract {kitchen}." in p3iv("data", "check", kitchen).stdout
+    assert "1 step had no embedding" in p3iv("extract", kitchen).stdout
+    assert p3iv("data", "check", kitchen).returncode == 0
+    assert "there is no such encoder" in p3iv("extract", kitchen, "--encoder", "resnet").stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -24,19 +24,18 @@ from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
-from p3iv.extraction.extract import WORK_FOLDER, extract_features
+from p3iv.extraction.extract import extract_features
 from p3iv.extraction.request import (
     ExtractionProgress,
     ExtractionRequest,
 )
-from p3iv.extraction.worker import (
-    wanted_seconds,
-)
+from p3iv.extraction.worker import WORK_FOLDER, wanted_seconds
 from p3iv.features.language import read_language
 from p3iv.features.pictures import frame_picture
 from p3iv.features.store import FeatureStore
 from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
+from p3iv.types import count_problems
 
 
 def content_of(folder: Path) -> dict[str, str]:
@@ -199,8 +198,15 @@ def test_rows_of_a_changed_file_or_another_encoder_are_not_reused(kitchen: Path)
 
 def test_existing_features_are_replaced_only_on_request(kitchen: Path, expected: dict[str, str]) -> None:
     extract(kitchen)
-    with pytest.raises(DatasetError, match=r"has efficientnet-lite0 features. Pass --overwrite"):
-        extract(kitchen)
+    for options, message in (
+        (
+            {"encoder": "precomputed"},
+            r"has efficientnet-lite0 features\. Pass --overwrite to replace them",
+        ),
+        ({"dtype": "float32"}, r"of type float16\. Pass --overwrite .* or --dtype float16 to keep them"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            extract(kitchen, **options)
     shutil.rmtree(kitchen / "features")
     np.savez(kitchen / "language.npz", step=["boil water", "pour", "stir"], embedding=np.eye(3, 8))
     with pytest.raises(DatasetError, match="--text-encoder keep"):
@@ -219,6 +225,46 @@ def test_new_steps_are_embedded_with_the_old_ones(kitchen: Path) -> None:
         extract(kitchen)
     extract(kitchen, text_encoder=None, overwrite=True)
     assert read_language(kitchen / "language.npz").names == (*names, "serve")
+
+
+def test_complete_features_are_kept_and_a_renamed_step_is_embedded(kitchen: Path) -> None:
+    steps = kitchen / "steps.csv"
+    rows = "".join(f"{video},tea,pour,0.5,0.9\n{video},tea,stir,0.5,0.9\n" for video in LENGTHS_S)
+    steps.write_text(f"video,task,step,start_s,end_s\n{rows}", encoding="utf-8")
+    extract(kitchen, text_encoder=None, only_needed=True)
+    written = {path: path.read_bytes() for path in kitchen.rglob("*") if path.is_file()}
+    for text_encoder in ("keep", None):
+        report = extract(kitchen, text_encoder=text_encoder, only_needed=True)
+        assert (report.is_kept, report.num_new_steps, report.features.num_videos) == (True, 0, 4)
+    assert {path: path.read_bytes() for path in written} == written
+    with pytest.raises(DatasetError, match=r"4 videos: tea one.* Pass --overwrite .* or --only-needed to keep them"):
+        extract(kitchen)
+    steps.write_text(steps.read_text(encoding="utf-8").replace("stir", "stir it"), encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"no embedding for 1 step: stir it\. Type: p3iv extract \S*kitchen\.$"):
+        open_dataset(kitchen)
+    report = extract(kitchen, text_encoder=None)
+    assert (report.is_kept, report.num_new_steps, report.num_frames) == (True, 1, 0)
+    dataset = open_dataset(kitchen)
+    assert dataset.vocabulary.names == ("pour", "stir", "stir it")
+    assert content_of(kitchen)["rows.npy"] == hashlib.sha256(written[kitchen / "features" / "rows.npy"]).hexdigest()
+
+
+def test_a_new_video_is_named(kitchen: Path) -> None:
+    extract(kitchen)
+    with (kitchen / "steps.csv").open("a", encoding="utf-8") as steps:
+        steps.write("v5,tea,pour,1,2\n")
+    with pytest.raises(
+        DatasetError,
+        match=r"features, but none of 1 video: v5\. Type: p3iv extract \S* --overwrite\. .* all 5 videos\.",
+    ):
+        extract(kitchen)
+
+
+def test_many_unusable_videos_are_counted(kitchen: Path) -> None:
+    with (kitchen / "steps.csv").open("a", encoding="utf-8") as steps:
+        steps.writelines(f"absent-{number},tea,pour,1,2\n" for number in range(150))
+    problems = extract(kitchen).problems
+    assert (len(problems), count_problems(problems)) == (101, 150)
 
 
 def test_precomputed_features_are_packed(kitchen: Path, tmp_path: Path) -> None:

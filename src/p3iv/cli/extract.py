@@ -139,6 +139,9 @@ def extract_command(
 
 
 def _print_extraction(report: ExtractionReport) -> None:
+    if report.is_kept:
+        _print_kept(report)
+        return
     print_problems(report.problems)
     if report.problems:
         err.print("After fixing them, rerun with --overwrite; only these videos are read again.")
@@ -152,6 +155,15 @@ def _print_extraction(report: ExtractionReport) -> None:
         f"{_speed(report.num_frames, report.seconds)} per second",
     )
     out.print(f"next: p3iv train {shlex.quote(str(report.folder))} --out RUN --planner p3iv-plus")
+
+
+def _print_kept(report: ExtractionReport) -> None:
+    has = f"all {counted(report.features.num_videos, 'video')} have {report.encoder} features"
+    if not report.num_new_steps:
+        out.print(f"{has}; nothing to do (--overwrite makes features and step embeddings again)")
+        return
+    new = counted(report.num_new_steps, "step")
+    out.print(f"{has}; {new} had no embedding, so all step embeddings were made by {report.text_encoder}")
 
 
 def _speed(num_frames: int, seconds: float) -> str:

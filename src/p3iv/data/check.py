@@ -16,6 +16,7 @@ from p3iv.data.folder import (
     VIDEO_SUFFIXES,
     Dataset,
     DatasetCard,
+    advise_embedding,
     extend_vocabulary,
     open_unfinished,
     read_card,
@@ -214,7 +215,8 @@ def _check_language(dataset: Dataset) -> Iterator[Finding]:
     seen = dict.fromkeys(step.action for video in dataset.videos for step in video.steps)
     if missing := [name for name in seen if name not in known]:
         what = f"language.npz has no embedding for {counted(len(missing), 'step')}"
-        yield Finding("error", f"{what}: {listed(missing)}")
+        advice = advise_embedding(dataset.card, dataset.folder)
+        yield Finding("error", f"{what}: {listed(missing)}. {advice}")
 
 
 def _check_truth(dataset: Dataset) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass as model
 
 from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
 from p3iv.encoders.identity import IdentityOrNone
+from p3iv.encoders.registry import DEFAULT_ENCODER, DEFAULT_TEXT_ENCODER
 from p3iv.errors import DatasetError
 from p3iv.features.language import LanguageTable, read_language
 from p3iv.features.store import FeatureStore
@@ -287,13 +288,13 @@ def open_unfinished(folder: Path) -> Dataset:
             f"See all with `p3iv data check {folder}`, or make a clean folder with `p3iv data import folder`."
         )
     language = read_language(folder / "language.npz") if os.path.lexists(folder / "language.npz") else None
-    vocabulary = annotations.vocabulary
+    vocabulary, card = annotations.vocabulary, read_card(folder)
     if language is not None:
-        _require_one_row_each(language, vocabulary, folder)
+        _require_one_row_each(language, vocabulary, folder, card)
         vocabulary = extend_vocabulary(vocabulary, language)
     return Dataset(
         folder=folder,
-        card=read_card(folder),
+        card=card,
         videos=annotations.videos,
         vocabulary=vocabulary,
         split=annotations.split,
@@ -310,9 +311,18 @@ def extend_vocabulary(seen: Vocabulary, language: LanguageTable) -> Vocabulary:
     return Vocabulary((*rows, *(action for action in seen.actions if action.name not in known)))
 
 
-def _require_one_row_each(language: LanguageTable, seen: Vocabulary, folder: Path) -> None:
-    known = set(language.names)
-    again = f"Import the folder again with `p3iv data import folder {folder} NEW --language FILE`."
+def advise_embedding(card: DatasetCard, folder: Path) -> str:
+    """How to get embeddings of new steps: by extracting if p3iv made the others, else by importing."""
+    made, features = card.text_encoder, card.encoder
+    if made is None or made.fingerprint is None:
+        return f"Import the folder again with `p3iv data import folder {folder} NEW --language FILE`."
+    is_default = features is not None and (features.name, features.weights) == (DEFAULT_ENCODER, None)
+    is_default &= (made.name.partition(" ")[0], made.weights) == (DEFAULT_TEXT_ENCODER, None)  # before " aligned"
+    return f"Type: p3iv extract {folder}{'' if is_default else ', with the options of its first extraction'}."
+
+
+def _require_one_row_each(language: LanguageTable, seen: Vocabulary, folder: Path, card: DatasetCard) -> None:
+    known, again = set(language.names), advise_embedding(card, folder)
     if len(known) < len(language.names):
         raise DatasetError(f"{folder / 'language.npz'} has two rows for one step. {again}")
     if missing := [name for name in seen.names if name not in known]:

@@ -65,10 +65,15 @@ def build_text_encoder(name: str, options: EncoderOptions | None = None) -> Text
     return encoder
 
 
-def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], *, option: str, task: str) -> object:
+def require_encoder(name: str, allowed: tuple[str, ...], *, option: str, task: str) -> None:
+    """Refuse a name that is not one of these encoders."""
     if name not in allowed:
         problem = f"{name} cannot encode {task}" if name in ENCODERS else "there is no such encoder"
         raise ConfigError(f"{option} {name}, but {problem}. Choose from {', '.join(allowed)}.")
+
+
+def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], *, option: str, task: str) -> object:
+    require_encoder(name, allowed, option=option, task=task)
     from p3iv.encoders.base import EncoderOptions
 
     module, _, class_name = ENCODERS[name].location.partition(":")

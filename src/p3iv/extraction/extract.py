@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
-
-import numpy as np
 
 from p3iv.data.folder import (
     LANGUAGE_FILE,
@@ -26,6 +20,7 @@ from p3iv.data.folder import (
     read_card,
     refuse_foreign_features,
     refuse_leftover,
+    require_features,
 )
 from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
 from p3iv.encoders.identity import PRECOMPUTED, EncoderIdentity
@@ -33,26 +28,20 @@ from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_encoder, build_te
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.extraction.request import (
     KEEP,
-    EncodedVideo,
     ExtractionProgress,
     ExtractionReport,
     ExtractionRequest,
     OnProgress,
     VideoTask,
 )
-from p3iv.extraction.worker import encode_tasks
-from p3iv.features.arrays import as_rows
+from p3iv.extraction.worker import WORK_FOLDER, WorkFolder, encode_tasks, open_work_folder, wanted_seconds
 from p3iv.features.import_arrays import import_features
 from p3iv.features.language import read_language, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.features.store_index import KeptSeconds
-from p3iv.files import atomic_file, atomic_folder, remove_leftovers_in
+from p3iv.files import atomic_folder
 from p3iv.readers.folder import read_folder
-from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_problems
-
-WORK_FOLDER: Final = ".extraction"
-
-_VERSION: Final = 3  # of the work files; those of another version are not used
+from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_problems, listed
+from p3iv.validation import ProblemLog
 
 
 @dataclass(frozen=True)
@@ -93,72 +82,22 @@ def choose_step_embedder(request: ExtractionRequest, dataset: Dataset, encoder: 
     return StepEmbedder(dataset, build_text_encoder(request.text_encoder or DEFAULT_TEXT_ENCODER, options))
 
 
-class WorkFolder:
-    """The encoded videos of one dataset folder, each under a hash of everything that its rows depend on."""
-
-    def __init__(self, folder: Path, encoder: VideoEncoder, dtype: str) -> None:
-        self.path = folder
-        self._settings = [_VERSION, encoder.identity.fingerprint, dtype]
-
-    def has(self, task: VideoTask) -> bool:
-        """Whether an earlier run has finished the same file with the same settings, and its rows can be read."""
-        return self.read(task) is not None
-
-    def read(self, task: VideoTask) -> EncodedVideo | None:
-        """The rows of the same file with the same settings; None if there are none, or they are damaged."""
-        try:
-            with self._file(task).open("rb") as file, np.load(file, allow_pickle=False) as content:
-                seconds = tuple(content["seconds"].tolist())
-                kept = KeptSeconds(int(content["num_seconds"]), seconds) if seconds else None
-                return EncodedVideo(task.video, as_rows(content["rows"]), kept)
-        except Exception:  # a damaged zip or array may raise anything, MemoryError included
-            return None
-
-    def write(self, task: VideoTask, encoded: EncodedVideo) -> None:
-        """Keep the rows of a video, if it has any."""
-        if encoded.rows is None:
-            return
-        kept = encoded.kept or KeptSeconds(0, ())
-        with atomic_file(self._file(task)) as temporary, temporary.open("wb") as file:
-            np.savez(file, rows=encoded.rows, num_seconds=kept.num_seconds, seconds=np.array(kept.seconds, np.int64))
-
-    def clear(self) -> None:
-        """Delete all rows, also those of other settings."""
-        for path in self.path.iterdir():
-            path.unlink()
-
-    def _file(self, task: VideoTask) -> Path:
-        status = task.path.stat()
-        depends_on = [*self._settings, task.video, status.st_size, status.st_mtime_ns, task.moments_s]
-        return self.path / f"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}.npz"
-
-
-@contextmanager
-def open_work_folder(dataset: Path) -> Iterator[Path]:
-    """Yield the work folder of a dataset folder; it is deleted at the end unless rows are left in it."""
-    folder = dataset / WORK_FOLDER
-    folder.mkdir(exist_ok=True)
-    remove_leftovers_in(folder)
-    try:
-        yield folder
-    finally:
-        with suppress(OSError):
-            folder.rmdir()
-
-
 def extract_features(request: ExtractionRequest, *, on_progress: OnProgress | None = None) -> ExtractionReport:
     """Give a dataset folder features of its videos and embeddings of its steps.
 
     Encoded videos are kept in a work folder until all are done: after an interruption, the same request continues with
-    the remaining videos and writes the same bytes.
+    the remaining videos and writes the same bytes. Complete features of this encoder stay as they are, and only steps
+    without an embedding are embedded.
 
     Raises:
-        DatasetError: the folder has features already.
+        DatasetError: the folder has other features, or features of some videos only.
         BusyError: another process is writing into the folder.
         FeatureError: no video can be used; with `strict`, any video cannot.
     """
     with exclusive_dataset(request.folder):
         dataset = _open(request)
+        if _has_features(dataset, request):
+            return _keep_features(request, dataset)
         _refuse_to_replace(dataset, request)
         extract = _pack_precomputed if request.encoder == PRECOMPUTED else _encode_and_pack
         return extract(request, dataset, on_progress)
@@ -227,6 +166,89 @@ def _finish(
     )
 
 
+def _has_features(dataset: Dataset, request: ExtractionRequest) -> bool:
+    """Whether the folder has features that are replaced only on request."""
+    refuse_foreign_features(dataset.folder)
+    is_there = FeatureStore.is_at(dataset.folder / "features") and not dataset.card.simulated
+    return is_there and not request.overwrite and not _was_interrupted(dataset)
+
+
+def _keep_features(request: ExtractionRequest, dataset: Dataset) -> ExtractionReport:
+    """Keep features that are complete, and embed the steps if some have no embedding."""
+    began = time.monotonic()
+    store, known, language = require_features(dataset), dataset.card.encoder, dataset.folder / LANGUAGE_FILE
+    encoder = build_encoder(request.encoder, request.options) if known and known.name == request.encoder else None
+    if known is None or encoder is None or known.fingerprint != encoder.identity.fingerprint:
+        raise DatasetError(
+            f"{dataset.folder} has {known or 'unnamed'} features. Pass --overwrite to replace them by "
+            f"{request.encoder} features."
+        )
+    num_embedded = len(read_language(language).names) if language.exists() else 0
+    texts = choose_step_embedder(request, dataset, encoder)
+    num_new = len(dataset.vocabulary) - num_embedded if texts.encoder else 0
+    _require_complete(request, dataset, store, only_needed=request.only_needed or num_new > 0)
+    if texts.encoder and num_embedded:
+        _refuse_other_embeddings(dataset, texts)
+    if num_new:
+        replace(dataset.card, text_encoder=texts.identity).write(dataset.folder)
+        texts.write()
+    return ExtractionReport(
+        folder=request.folder,
+        encoder=known,
+        text_encoder=texts.identity if num_new else dataset.card.text_encoder,
+        features=store.packed(),
+        num_frames=0,
+        num_resumed=0,
+        seconds=time.monotonic() - began,
+        num_new_steps=num_new,
+        is_kept=True,
+    )
+
+
+def _require_complete(request: ExtractionRequest, dataset: Dataset, store: FeatureStore, *, only_needed: bool) -> None:
+    """Refuse features of some videos or seconds only, or of another type."""
+    has, again = f"{dataset.folder} has {dataset.card.encoder} features", f"p3iv extract {dataset.folder} --overwrite"
+    if any(store.kept(video) for video in store.videos):
+        again += " --only-needed"
+    if absent := [video.id for video in dataset.videos if video.id not in store]:
+        raise DatasetError(
+            f"{has}, but none of {counted(len(absent), 'video')}: {listed(absent)}. Type: {again}. It replaces them by "
+            f"features of all {len(dataset.videos)} videos."
+        )
+    if partial := [video.id for video in dataset.videos if not _has_seconds(store, video, only_needed=only_needed)]:
+        keep = "" if only_needed else ", or --only-needed to keep them"
+        raise DatasetError(
+            f"{has}, but not of all seconds that are wanted of {counted(len(partial), 'video')}: {listed(partial)}. "
+            f"Pass --overwrite to make them again{keep}."
+        )
+    if store.dtype.name != request.dtype:
+        raise DatasetError(
+            f"{has} of type {store.dtype.name}. Pass --overwrite to replace them by {request.dtype} features, or "
+            f"--dtype {store.dtype.name} to keep them."
+        )
+
+
+def _has_seconds(store: FeatureStore, video: Video, *, only_needed: bool) -> bool:
+    kept = store.kept(video.id)
+    return kept is None or (
+        only_needed and set(wanted_seconds(needed_moments(video), kept.num_seconds)) <= set(kept.seconds)
+    )
+
+
+def _refuse_other_embeddings(dataset: Dataset, texts: StepEmbedder) -> None:
+    """Refuse to mix or replace embeddings of another text encoder; aligned ones keep the fingerprint of theirs."""
+    known, wanted = dataset.card.text_encoder, texts.identity
+    if known is None or wanted is None or known.fingerprint != wanted.fingerprint:
+        raise DatasetError(_has_embeddings(dataset))
+
+
+def _has_embeddings(dataset: Dataset) -> str:
+    return (
+        f"{dataset.folder / LANGUAGE_FILE} has embeddings by {dataset.card.text_encoder or 'an unknown encoder'}. Pass "
+        f"--overwrite to replace them, or --text-encoder {KEEP} to keep them."
+    )
+
+
 @dataclass
 class _Extraction:
     """One running extraction."""
@@ -257,7 +279,12 @@ class _Extraction:
         return tasks
 
     def _problems(self) -> tuple[Problem, ...]:
-        return tuple(self.faults[video.id] for video in self.dataset.videos if video.id in self.faults)
+        """The faults in the order of the dataset: the first ones, and how many more."""
+        log = ProblemLog()
+        for video in self.dataset.videos:
+            if (fault := self.faults.get(video.id)) is not None:
+                log.add(fault.where, fault.what, fault.done)
+        return log.problems
 
     def _find_tasks(self) -> dict[str, VideoTask]:
         """The videos that have a file; the others become faults."""
@@ -286,11 +313,12 @@ class _Extraction:
             self.on_progress(ExtractionProgress(num_done, num_videos, self.num_frames, seconds))
 
     def _refuse_faults(self, problems: Sequence[Problem]) -> None:
-        if len(problems) == len(self.dataset.videos):
-            raise FeatureError(f"none of the {counted(len(problems), 'video')} can be used:\n{list_problems(problems)}")
+        number = counted(len(self.faults), "video")
+        if len(self.faults) == len(self.dataset.videos):
+            raise FeatureError(f"none of the {number} can be used:\n{list_problems(problems)}")
         if problems and self.request.strict:
             raise FeatureError(
-                f"--strict: {counted(len(problems), 'video')} cannot be used, so nothing was written. The other videos "
+                f"--strict: {number} cannot be used, so nothing was written. The other videos "
                 f"are encoded and kept: repair these and run again, or run without --strict.\n{list_problems(problems)}"
             )
 
@@ -308,16 +336,19 @@ class _Extraction:
 
 
 def _open(request: ExtractionRequest) -> Dataset:
-    """Open the dataset. Embeddings that will be replaced need not match its steps, for instance after new videos."""
+    """Open the dataset. Embeddings that will be replaced need not match its steps, for instance after new videos.
+
+    Without --overwrite, only those that p3iv made can be made again.
+    """
     language = request.folder / LANGUAGE_FILE
-    if not request.overwrite or request.text_encoder == KEEP or not language.is_file():
+    if request.text_encoder == KEEP or not language.is_file():
         return open_dataset(request.folder)
     refuse_leftover(request.folder)
-    annotations = read_folder(request.folder)
-    if annotations.problems:
+    annotations, card = read_folder(request.folder), read_card(request.folder)
+    is_ours = card.text_encoder is not None and card.text_encoder.fingerprint is not None
+    if annotations.problems or not (request.overwrite or is_ours):
         return open_dataset(request.folder)  # which raises an error about them
     vocabulary = extend_vocabulary(annotations.vocabulary, read_language(language))
-    card = read_card(request.folder)
     return Dataset(request.folder, card, annotations.videos, vocabulary, annotations.split, language=None)
 
 
@@ -338,17 +369,7 @@ def _was_interrupted(dataset: Dataset) -> bool:
 
 
 def _refuse_to_replace(dataset: Dataset, request: ExtractionRequest) -> None:
-    features, language = dataset.folder / "features", dataset.folder / LANGUAGE_FILE
-    refuse_foreign_features(dataset.folder)
-    if request.overwrite or _was_interrupted(dataset):
+    if request.overwrite or request.text_encoder == KEEP or _was_interrupted(dataset):
         return
-    if FeatureStore.is_at(features) and not dataset.card.simulated:
-        raise DatasetError(
-            f"{dataset.folder} has {dataset.card.encoder or 'unnamed'} features. Pass --overwrite to replace them by "
-            f"{request.encoder} features."
-        )
-    if language.exists() and request.text_encoder != KEEP:
-        raise DatasetError(
-            f"{language} has embeddings by {dataset.card.text_encoder or 'an unknown encoder'}. Pass --overwrite to "
-            f"replace them, or --text-encoder {KEEP} to keep them."
-        )
+    if (dataset.folder / LANGUAGE_FILE).exists():
+        raise DatasetError(_has_embeddings(dataset))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p3iv.encoders.base import EncoderOptions, VideoEncoder
-from p3iv.encoders.identity import EncoderIdentity
-from p3iv.encoders.registry import DEFAULT_ENCODER
+from p3iv.encoders.identity import PRECOMPUTED, EncoderIdentity
+from p3iv.encoders.registry import DEFAULT_ENCODER, TEXT_ENCODERS, VIDEO_ENCODERS, require_encoder
 from p3iv.errors import ConfigError
 from p3iv.features.store import PackedFeatures
 from p3iv.features.store_index import DTYPES, KeptSeconds
@@ -39,6 +39,10 @@ class ExtractionRequest:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
+        if self.encoder != PRECOMPUTED:
+            require_encoder(self.encoder, VIDEO_ENCODERS, option="--encoder", task="video")
+        if self.text_encoder not in (None, KEEP):
+            require_encoder(self.text_encoder, TEXT_ENCODERS, option="--text-encoder", task="text")
         check_engine(self.engine, self.address)
         if self.dtype not in DTYPES:
             raise ConfigError(f"--dtype {self.dtype}, but it must be one of {', '.join(DTYPES)}.")
@@ -108,6 +112,8 @@ class ExtractionReport:
     num_resumed: int  # videos that an earlier, unfinished run had encoded
     seconds: float
     problems: tuple[Problem, ...] = ()
+    is_kept: bool = False  # the features were complete before
+    num_new_steps: int = 0  # with kept features: steps that had no embedding
 
 
 OnProgress = Callable[[ExtractionProgress], None]

@@ -1,9 +1,12 @@
-"""Encode videos: one thread decodes while the other encodes, across the ends of videos."""
+"""Encode videos and keep their rows: one thread decodes while the other encodes, across the ends of videos."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -24,9 +27,13 @@ from p3iv.features.pictures import frame_picture, read_picture
 from p3iv.features.store import rows_around
 from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
+from p3iv.files import atomic_file, remove_leftovers_in
 from p3iv.parallel import WorkerLost, run
 from p3iv.types import Array
 
+WORK_FOLDER: Final = ".extraction"
+
+_VERSION: Final = 3  # of the work files; those of another version are not used
 _MAX_AHEAD: Final = 8  # clips that are decoded before they are encoded: 20 MB for s3d
 _MAX_GROUP: Final = 8  # videos that a worker takes at once, so that it decodes one while it encodes another
 _POLL_S: Final = 0.1  # how often the decoding thread checks whether it should stop
@@ -222,3 +229,56 @@ def _clips(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -
         if len(frames) == length:
             yield torch.stack(frames)
             frames.clear()
+
+
+class WorkFolder:
+    """The encoded videos of one dataset folder, each under a hash of everything that its rows depend on."""
+
+    def __init__(self, folder: Path, encoder: VideoEncoder, dtype: str) -> None:
+        self.path = folder
+        self._settings = [_VERSION, encoder.identity.fingerprint, dtype]
+
+    def has(self, task: VideoTask) -> bool:
+        """Whether an earlier run has finished the same file with the same settings, and its rows can be read."""
+        return self.read(task) is not None
+
+    def read(self, task: VideoTask) -> EncodedVideo | None:
+        """The rows of the same file with the same settings; None if there are none, or they are damaged."""
+        try:
+            with self._file(task).open("rb") as file, np.load(file, allow_pickle=False) as content:
+                seconds = tuple(content["seconds"].tolist())
+                kept = KeptSeconds(int(content["num_seconds"]), seconds) if seconds else None
+                return EncodedVideo(task.video, as_rows(content["rows"]), kept)
+        except Exception:  # a damaged zip or array may raise anything, MemoryError included
+            return None
+
+    def write(self, task: VideoTask, encoded: EncodedVideo) -> None:
+        """Keep the rows of a video, if it has any."""
+        if encoded.rows is None:
+            return
+        kept = encoded.kept or KeptSeconds(0, ())
+        with atomic_file(self._file(task)) as temporary, temporary.open("wb") as file:
+            np.savez(file, rows=encoded.rows, num_seconds=kept.num_seconds, seconds=np.array(kept.seconds, np.int64))
+
+    def clear(self) -> None:
+        """Delete all rows, also those of other settings."""
+        for path in self.path.iterdir():
+            path.unlink()
+
+    def _file(self, task: VideoTask) -> Path:
+        status = task.path.stat()
+        depends_on = [*self._settings, task.video, status.st_size, status.st_mtime_ns, task.moments_s]
+        return self.path / f"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}.npz"
+
+
+@contextmanager
+def open_work_folder(dataset: Path) -> Iterator[Path]:
+    """Yield the work folder of a dataset folder; it is deleted at the end unless rows are left in it."""
+    folder = dataset / WORK_FOLDER
+    folder.mkdir(exist_ok=True)
+    remove_leftovers_in(folder)
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()

@@ -182,6 +182,11 @@ class FeatureStore:
     def fingerprint(self) -> str:
         return self._index.fingerprint
 
+    def packed(self) -> PackedFeatures:
+        """A summary of the store."""
+        index = self._index
+        return PackedFeatures(len(index.videos), index.num_rows, index.width, index.dtype, index.fingerprint)
+
     def num_rows(self, video: str) -> int:
         """The number of rows, so seconds, of a video, including those that `--only-needed` left out."""
         kept = self.kept(video)
