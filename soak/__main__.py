@@ -13,7 +13,7 @@ from p3iv import __version__
 from p3iv.experiments.identity import commit
 from soak.disk import can_mount
 from soak.fuzz import replay
-from soak.lanes import FULL_MINUTES, PARTS, run_parts
+from soak.parts import FULL_MINUTES, PARTS, run_parts
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ TIMEOUT_S = 120.0
 context = multiprocessing.get_context("forkserver")
 # Imported once for all children; torch imports its compiler when the first optimizer is made.
 _MODULES = [module.name for module in pkgutil.walk_packages(p3iv.__path__, "p3iv.") if "__main__" not in module.name]
-context.set_forkserver_preload([*_MODULES, "torch._dynamo", "soak.lanes"])
+context.set_forkserver_preload([*_MODULES, "torch._dynamo", "soak.parts"])
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _TAKE_ROOM = ("open", "os.mkdir", "os.link", "os.symlink")

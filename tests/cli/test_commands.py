@@ -226,6 +226,12 @@ def test_a_missing_file_is_named(p3iv: RunP3iv, tmp_path: Path, options: list[st
 
 def test_an_ensemble_is_evaluated_beside_the_run(p3iv: RunP3iv, plus_run: Path, tmp_path: Path) -> None:
     run = shutil.copytree(plus_run, tmp_path / "run")
-    done = p3iv("evaluate", run, "--samples", "20", "--ensemble", run)
+    done = p3iv("evaluate", run, "--samples", "20", "--ensemble", plus_run)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "evaluation_ensemble2.json").exists()
+
+
+def test_an_ensemble_has_each_run_once(p3iv: RunP3iv, plus_run: Path) -> None:
+    done = p3iv("evaluate", plus_run, "--samples", "20", "--ensemble", plus_run)
+    assert done.returncode == 1
+    assert "is given twice, but an ensemble has each planner once" in done.stderr

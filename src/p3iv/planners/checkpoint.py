@@ -202,8 +202,13 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
 
     Raises:
         CheckpointError: if a member was made for other actions, horizons or features than the first, or was trained on
-            other windows, which may include test windows of the first.
+            other windows, which may include test windows of the first, or is given twice.
     """
+    repeated = [
+        path for number, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:number]]
+    ]
+    if repeated:
+        raise CheckpointError(f"{repeated[0]} is given twice, but an ensemble has each planner once.")
     first, *others = (load_planner(path, device=device) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
         if other.header.names != first.header.names:

@@ -122,15 +122,19 @@ def test_any_plan_in_words_has_a_probability(run: Path, chain: Chain, data: Plan
         planner.probability(*pair, ["set out a mag", *words[1:]])
 
 
-def test_an_ensemble_of_a_run_and_itself_is_that_run_in_files_of_its_own(run: Path, data: PlanningData) -> None:
-    settings = SampleSettings(20)
-    alone, both = (evaluate(EvaluationRequest(run, settings=settings, ensemble=others)) for others in ((), (run,)))
+def test_an_ensemble_of_equal_runs_is_that_run_in_files_of_its_own(
+    run: Path, data: PlanningData, tmp_path: Path
+) -> None:
+    settings, equal = SampleSettings(20), [shutil.copytree(run, tmp_path / str(number)) for number in range(2)]
+    alone, both = (
+        evaluate(EvaluationRequest(run, settings=settings, ensemble=tuple(others))) for others in ((), equal[:1])
+    )
     assert (run / "evaluation_ensemble2.json").exists()
     assert both.decoders["own"] == alone.decoders["own"]
     assert both.distribution["exact_nll"].value == pytest.approx(alone.distribution["exact_nll"].value, abs=1e-6)
     assert any("an ensemble" in note for note in both.notes)
     start, goal = data.test.start[0], data.test.goal[0]
-    one, two = (Planner.from_pretrained(run, ensemble=others).plan(start, goal) for others in ((), (run, run)))
+    one, two = (Planner.from_pretrained(run, ensemble=others).plan(start, goal) for others in ((), equal))
     assert one.plan == two.plan
     assert one.plan_probability == pytest.approx(two.plan_probability)
 

@@ -18,8 +18,8 @@ from soak.processes import cpu_seconds, start
 from soak.report import Part
 
 FULL_MINUTES = 20.0  # with which long runs have their full length
-LANES = (("kills", "disk"), ("bombs", "long runs", "fuzz"))  # one process each
-PARTS = tuple(part for lane in LANES for part in lane)
+GROUPS = (("kills", "disk"), ("bombs", "long runs", "fuzz"))  # one process each
+PARTS = tuple(part for group in GROUPS for part in group)
 DISK_SHARE = 0.15  # of the time of its process
 
 
@@ -27,18 +27,18 @@ def run_parts(chosen: Collection[str], seed: int, minutes: float, keep: Path) ->
     """The counts and failures of every part; a part whose process died is a failure, too."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        lanes = {Path(folder) / lane[0]: [part for part in lane if part in chosen] for lane in LANES}
-        processes = [start(run_lane, parts, seed, 60 * minutes, work, keep) for work, parts in lanes.items() if parts]
+        groups = {Path(folder) / group[0]: [part for part in group if part in chosen] for group in GROUPS}
+        processes = [start(run_group, parts, seed, 60 * minutes, work, keep) for work, parts in groups.items() if parts]
         for process in processes:
             process.join()
-        for work, parts in lanes.items():
+        for work, parts in groups.items():
             for part in parts:
                 file = work / f"{part}.json"
                 found[part] = json.loads(file.read_text()) if file.exists() else {"failures": ["its process died"]}
     return found
 
 
-def run_lane(parts: list[str], seed: int, seconds: float, work: Path, keep: Path) -> None:
+def run_group(parts: list[str], seed: int, seconds: float, work: Path, keep: Path) -> None:
     """Run parts one after the other; the last one takes the time that is left."""
     work.mkdir()
     whole = Part(seed, seconds)
@@ -57,7 +57,8 @@ def run_lane(parts: list[str], seed: int, seconds: float, work: Path, keep: Path
     for name in parts:
         kept_s = DISK_SHARE * seconds if name == "kills" and "disk" in parts else 0.0
         part, before = Part(seed, whole.left_s - kept_s), cpu_seconds()
-        part.failures += whole.failures
+        part.failures += whole.failures  # those of the preparation, once
+        whole.failures.clear()
         try:
             steps[name](part)
         finally:
