@@ -92,8 +92,10 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
     if found.truth is not None:
         out.print("ceiling: the most probable plan of the known truth; it bounds the expected success rate")
     versus = found.differences[RETRIEVAL]["success_rate"]
-    difference = _with_interval(METRICS["success_rate"], versus, sign=True)
-    out.print(f"recommended plan - {BASELINES['retrieval']}: {difference} points of success rate\n")
+    difference = f"{_with_interval(METRICS['success_rate'], versus, sign=True)} points of success rate"
+    if "success_rate" in found.equal.get(RETRIEVAL, ()):
+        difference = "the same success rate in all windows"
+    out.print(f"recommended plan - {BASELINES[RETRIEVAL]}: {difference}\n")
     _show_samples(found)
     out.print(
         f"\nexact: the chain's own probabilities, without samples. {files.evaluation.name} has the intervals, and "

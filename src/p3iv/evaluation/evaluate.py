@@ -222,6 +222,7 @@ def _summarise(
         RANDOM: _random_plans(ids, len(data.names)),
         RETRIEVAL: nearest_plans(data, windows, skip_own_video=request.side == "train"),
     }
+    ours, others = plan_values(recommended, ids), {name: plan_values(each, ids) for name, each in baselines.items()}
     modes = {name: mean_intervals(tally.values(name), clusters) for name in MODES}
     exact = mean_intervals(tally.values("exact"), clusters)
     marginals = mean_intervals(tally.values(f"marginals {request.mode}"), clusters)
@@ -246,9 +247,10 @@ def _summarise(
         ),
         decoders={name: _score(decoded, ids, clusters) for name, decoded in plans.items()},
         baselines={name: _score(theirs, ids, clusters) for name, theirs in baselines.items()},
-        differences={
-            name: difference_intervals(plan_values(recommended, ids), plan_values(theirs, ids), clusters)
-            for name, theirs in baselines.items()
+        differences={name: difference_intervals(ours, theirs, clusters) for name, theirs in others.items()},
+        equal={
+            name: tuple(metric for metric in ours if ours[metric].equal(theirs[metric]))
+            for name, theirs in others.items()
         },
         distribution=modes[request.mode] | exact,
         modes=modes,

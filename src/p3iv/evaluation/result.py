@@ -79,6 +79,7 @@ class Evaluation(_Part):
     decoders: dict[str, Scores]
     baselines: dict[str, Scores]
     differences: dict[str, Scores]  # that decoder minus a baseline, window by window
+    equal: dict[str, tuple[str, ...]] = {}  # baseline -> metrics in which that decoder equals it in every window
     distribution: Scores  # of the samples in the chosen mode, and exact
     modes: dict[str, Scores]  # of the samples, by sampling mode
     truth: TruthScores | None

@@ -192,7 +192,12 @@ def _differences(evaluation: Evaluation, metrics: Sequence[Metric]) -> Markup:
         tag(
             "tr",
             tag("th", f"minus {BASELINES.get(name, name)}", scope="row"),
-            *(tag("td", score_cell(metric, scores.get(metric.name), sign=True)) for metric in metrics),
+            *(
+                tag("td", "the same in all windows")
+                if metric.name in evaluation.equal.get(name, ())
+                else tag("td", score_cell(metric, scores.get(metric.name), sign=True))
+                for metric in metrics
+            ),
         )
         for name, scores in evaluation.differences.items()
     ]
