@@ -140,6 +140,15 @@ def test_a_planner_that_samples_in_one_way_has_one_column_of_samples(tmp_path: P
     assert "drawn per latent" in checker.text
 
 
+def test_a_procedure_without_an_interval_is_explained(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    clause = "none where all windows of a procedure are from one video"
+    assert clause not in report_of(run)[1].text
+    alone = {name: {"value": 0.5, "low": None, "high": None} for name in scores(0.5)}
+    change(run, tasks=[{"task": "tea", "num_windows": 2, "scores": alone}])
+    assert clause in report_of(run)[1].text
+
+
 def test_right_and_wrong_windows_both_appear(tmp_path: Path) -> None:
     _, checker = report_of(make_run(tmp_path / "run"))
     assert checker.text.count("✓ right") == 4

@@ -39,6 +39,9 @@ def test_too_little_is_said_in_plain_words(data: PlanningData) -> None:
     few = replace(data, train=some(data.train, first_videos(data.train, 3)))
     (note,) = warn_of_few(few, has_epochs=False)
     assert re.match(r"too little to learn from: 1\.\d examples per action", note)
+    assert "--planner retrieval" in note
+    (note,) = warn_of_few(few, has_epochs=False, is_trained=False)
+    assert note.endswith("expect plans that are mostly wrong; add videos")
     tiny = replace(data, val=some(data.val, first_videos(data.val, 1)))
     *_, note = warn_of_few(tiny, has_epochs=True)
     assert re.match(r"the best epoch is chosen on only \d+ windows of 1 video,", note)
@@ -58,3 +61,20 @@ def test_the_command_says_it_and_what_to_do_next(tabletop: Path, tmp_path: Path,
     assert "losses: La = action, Ll = language" in done.stderr
     assert "accuracy of the critic: real, gen = generated" in done.stderr
     assert done.stdout.splitlines()[-1] == "next: p3iv evaluate run"
+
+
+def test_a_planner_that_is_only_fitted_is_not_described_as_a_network(
+    tabletop: Path, tmp_path: Path, p3iv: RunP3iv
+) -> None:
+    done = p3iv("train", tabletop, "--out", "run", "--planner", "retrieval", "--split", "release")
+    assert re.match(r"Fitted without training, \d+ CPU s\. On validation: success rate ", done.stdout), done.stderr
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "- fitted without training, " in card
+    assert "epoch" not in card
+    shown = p3iv("evaluate", "run", "--samples", "5").stdout
+    assert "recommended plan - nearest train window: the same success rate in all windows\n" in shown
+    assert p3iv("report", "run", "--cases", "0").returncode == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("the same in all windows") == 3
+    for words in ("preset", "epoch", "Network", "learning rate"):
+        assert words not in page

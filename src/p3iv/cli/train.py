@@ -99,10 +99,10 @@ def train_command(
         return
     if result.best:
         scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(result.best))
-        out.print(
-            f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. "
-            f"Best epoch {result.best_epoch} on validation: {scores} -> {result.run}",
-        )
+        trained = f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. Best epoch {result.best_epoch} on"
+        fitted = f"Fitted without training, {result.cpu_s:.0f} CPU s. On"
+        how = trained if planner_class(planner).is_trained() else fitted
+        out.print(f"{how} validation: {scores} -> {result.run}")
         out.print(f"next: p3iv evaluate {shlex.quote(str(result.run))}")
 
 

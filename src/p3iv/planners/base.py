@@ -108,6 +108,11 @@ class BasePlanner(nn.Module, ABC):
         """One line about the method, for the model card and the report."""
 
     @classmethod
+    def is_trained(cls) -> bool:
+        """Whether it is trained in epochs; otherwise it is only fitted and has no network."""
+        return True
+
+    @classmethod
     def is_visual(cls, config: Config) -> bool:
         """Whether it learns from the observations at every step (strong supervision)."""
         return False

@@ -83,8 +83,11 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     """The run as pairs of a word and a value; missing values are empty."""
     config, evaluation = run.config, run.evaluation
     data, model, optim = config.data, config.model, config.optim
+    planner = planner_class(config.planner)
     epochs = f"epoch {evaluation.epoch} of {len(run.metrics.get('epoch', ()))}, the best on validation"
-    yield "Planner", f"{config.planner}, preset {config.preset}, seed {config.seed}, {epochs}"
+    trained = f"{config.planner}, preset {config.preset}, seed {config.seed}, {epochs}"
+    fitted = f"{config.planner}, seed {config.seed}, fitted without training{_cpu_time(run)}"
+    yield "Planner", trained if planner.is_trained() else fitted
     trained_on = run.environment.data if run.environment else evaluation.data
     is_own = trained_on == evaluation.data
     yield "Data", evaluation.data if is_own else f"trained on {trained_on}, evaluated on {evaluation.data}"
@@ -97,7 +100,6 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     windows = counted(evaluation.num_windows, f"{evaluation.side} window")
     yield "Evaluated on", f"{windows} of {counted(evaluation.num_videos, 'video')}"
     yield "Samples", _samples(evaluation)
-    planner = planner_class(config.planner)
     sizes = {
         "model.width": f"width {model.width}",
         "model.layers": f"{model.layers} layers",
@@ -105,9 +107,11 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
         "model.memory_slots": f"{model.memory_slots} memory slots",
         "model.noise_width": f"noise of width {model.noise_width}",
     }
-    yield "Network", ", ".join(text for name, text in sizes.items() if not planner.ignores(name))
+    if planner.is_trained():
+        yield "Network", ", ".join(text for name, text in sizes.items() if not planner.ignores(name))
     yield "Method", planner.describe(config)
-    yield "Optimiser", f"batches of {optim.batch_size}, learning rate {optim.learning_rate:g}{_cpu_time(run)}"
+    if planner.is_trained():
+        yield "Optimiser", f"batches of {optim.batch_size}, learning rate {optim.learning_rate:g}{_cpu_time(run)}"
     yield "Software", _software(run)
 
 
@@ -209,7 +213,8 @@ def _explain(*names: str) -> str:
 
 
 def _training(run: RunRecord, captions: _Captions) -> Markup:
-    panels = draw_curves(run.metrics, run.evaluation.epoch)
+    is_trained = planner_class(run.config.planner).is_trained()
+    panels = draw_curves(run.metrics, run.evaluation.epoch) if is_trained else []
     return _section(
         "Training",
         captions.figure(
@@ -223,13 +228,15 @@ def _training(run: RunRecord, captions: _Captions) -> Markup:
 def _tasks(run: RunRecord, captions: _Captions) -> Markup:
     evaluation = run.evaluation
     parts = [part for part in (task_table(evaluation.tasks), draw_positions(evaluation.positions)) if part]
+    has_gaps = any(not task.scores["success_rate"].has_ends for task in evaluation.tasks)
+    gaps = " (none where all windows of a procedure are from one video)" if has_gaps else ""
     return _section(
         "By procedure and by position",
         captions.figure(
             tag("div", *parts, class_="beside") if parts else None,
-            f"Left: success rates on {evaluation.data} from 0 to 100 % as bars, with 95 % intervals as thin lines; the "
-            "vertical ticks are the mean accuracy of the same plans. Right: share of windows with the right step at "
-            "each position.",
+            f"Left: success rates on {evaluation.data} from 0 to 100 % as bars, with 95 % intervals as thin lines"
+            f"{gaps}; the vertical ticks are the mean accuracy of the same plans. Right: share of windows with the "
+            "right step at each position.",
         ),
     )
 

@@ -29,15 +29,22 @@ def describe_amounts(data: PlanningData) -> str:
     )
 
 
-def warn_of_few(data: PlanningData, *, has_epochs: bool) -> Iterator[str]:
-    """Say in which respect there is too little to learn from; `has_epochs` if validation chooses among epochs."""
+def warn_of_few(data: PlanningData, *, has_epochs: bool, is_trained: bool = True) -> Iterator[str]:
+    """Say in which respect there is too little to learn from.
+
+    Args:
+        data: What a planner learns from.
+        has_epochs: Whether validation chooses among epochs.
+        is_trained: Whether the planner is trained, or only fitted.
+    """
     examples = count_examples(data)
     few = sorted(data.names[action] for action, number in examples.items() if number < MIN_EXAMPLES)
     mean = examples.total() / len(examples)
     if mean < MIN_MEAN_EXAMPLES:
+        expected = "are no better than copying the most similar training window (--planner retrieval)"
         yield (
             f"too little to learn from: {mean:.1f} examples per action. Below {MIN_MEAN_EXAMPLES}, expect plans that "
-            f"are no better than copying the most similar training window (--planner retrieval); add videos"
+            f"{expected if is_trained else 'are mostly wrong'}; add videos"
         )
     elif few:
         yield (

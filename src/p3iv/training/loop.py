@@ -126,7 +126,8 @@ class _TrainingRun:
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
         self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
-        self.notes = (*data.notes, *warn_of_few(data, has_epochs=self.num_epochs > 1))
+        few = warn_of_few(data, has_epochs=self.num_epochs > 1, is_trained=self.planner.is_trained())
+        self.notes = (*data.notes, *few)
         request.on_data(describe_amounts(data))
         for note in self.notes:
             request.on_note(note)

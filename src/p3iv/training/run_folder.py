@@ -55,6 +55,13 @@ def write_card(run: Path, header: Header, amounts: str, notes: Sequence[str], cp
         if best
         else "no epoch finished"
     )
+    planner = planner_class(config.planner)
+    trained = f"- trained for {counted(progress.epoch, 'epoch')}, {cpu_s:.0f} CPU seconds\n- best epoch "
+    trained += f"{progress.best_epoch}: {scores}"
+    chosen = "The checkpoint was chosen on validation windows; test windows were not used."
+    if not planner.is_trained():
+        trained = f"- fitted without training, {cpu_s:.0f} CPU seconds: {scores}"
+        chosen = "Test windows were not used."
     listed_notes = "".join(f"- {note}\n" for note in notes)
     write_text(
         run / CARD_FILE,
@@ -68,11 +75,10 @@ out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, se
 - windows: {config.data.window}, protocol {config.data.protocol}
 - encoder: {header.encoder.long if header.encoder else "not known"}
 - step embeddings: {header.text_encoder.long if header.text_encoder else "none"}
-{listed_notes}- {planner_class(config.planner).describe(config)}
-- trained for {counted(progress.epoch, "epoch")}, {cpu_s:.0f} CPU seconds
-- best epoch {progress.best_epoch}: {scores}
+{listed_notes}- {planner.describe(config)}
+{trained}
 
-The checkpoint was chosen on validation windows; test windows were not used. `checkpoints/best` holds the planner,
+{chosen} `checkpoints/best` holds the planner,
 `checkpoints/last` the state that `p3iv train ... --resume` continues from.
 """,
     )

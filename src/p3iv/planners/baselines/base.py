@@ -98,6 +98,10 @@ class Baseline(Standardised, BasePlanner):
         about = sys.modules[cls.__module__].__doc__ or ""
         return " ".join(about.partition("\n\n")[0].split())
 
+    @classmethod
+    def is_trained(cls) -> bool:
+        return cls.make_learner is not Baseline.make_learner
+
     @property
     def num_uniforms(self) -> int:
         """The number of uniform random numbers that one sampled plan needs."""
