@@ -41,7 +41,7 @@ def test_too_little_is_said_in_plain_words(data: PlanningData) -> None:
     assert re.match(r"too little to learn from: 1\.\d examples per action", note)
     assert "--planner retrieval" in note
     (note,) = warn_of_few(few, has_epochs=False, is_trained=False)
-    assert note.endswith("expect plans that are mostly wrong; add videos")
+    assert "have fewer than 3 examples in train, so plans with them are often wrong" in note
     tiny = replace(data, val=some(data.val, first_videos(data.val, 1)))
     *_, note = warn_of_few(tiny, has_epochs=True)
     assert re.match(r"the best epoch is chosen on only \d+ windows of 1 video,", note)

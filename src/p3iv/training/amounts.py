@@ -40,11 +40,10 @@ def warn_of_few(data: PlanningData, *, has_epochs: bool, is_trained: bool = True
     examples = count_examples(data)
     few = sorted(data.names[action] for action, number in examples.items() if number < MIN_EXAMPLES)
     mean = examples.total() / len(examples)
-    if mean < MIN_MEAN_EXAMPLES:
-        expected = "are no better than copying the most similar training window (--planner retrieval)"
+    if mean < MIN_MEAN_EXAMPLES and is_trained:
         yield (
             f"too little to learn from: {mean:.1f} examples per action. Below {MIN_MEAN_EXAMPLES}, expect plans that "
-            f"{expected if is_trained else 'are mostly wrong'}; add videos"
+            f"are no better than copying the most similar training window (--planner retrieval); add videos"
         )
     elif few:
         yield (
