@@ -172,6 +172,16 @@ def metrics_of(group: Group) -> tuple[Metric, ...]:
     return tuple(metric for metric in METRICS.values() if metric.group == group)
 
 
+def explain_labels(names: Iterable[str]) -> str:
+    """What the short labels of metrics mean.
+
+    >>> explain_labels(["mean_accuracy"])
+    'mAcc: mean accuracy (positions that hold the right step)'
+    """
+    metrics = [METRICS[name] for name in names]
+    return "; ".join(f"{metric.label}: {metric.title} ({metric.about})" for metric in metrics)
+
+
 @dataclass(frozen=True)
 class Decoder:
     """One way to get one plan per window."""

@@ -94,6 +94,16 @@ def test_the_best_row_and_its_rivals_are_named_with_paired_differences(make_worl
     ]
 
 
+def test_a_tie_in_the_first_column_is_named(make_world: Callable[[Table], World]) -> None:
+    rows = tuple(Row(name, "T=3", {"set": {"planner": name}, "horizon": 3}, {}) for name in ("p3iv", "random", "graph"))
+    world = make_world(Table("own", "Own", "ours", "", (Column("SR", "", {"metric": "success_rate"}),), rows))
+    for row, values in enumerate(([0.5, 0.6, 0.9], [0.1, 0.2, 0.3], [0.9, 0.6, 0.5])):
+        world.write_runs(row, values, RECOMMENDED)
+    [block] = fill(world.table, (world.source,), world.runs_of, world.finished).blocks
+    assert block.tie_notes == ["T=3: p3iv and graph have the same SR, 67.7."]
+    assert block.ranking_notes[:1] == block.tie_notes
+
+
 def test_a_failed_seed_leaves_the_others_and_a_reason(memory: World) -> None:
     needed = memory.write_runs(0, [0.0, 0.0, 1.0], "viterbi_paper", num_seeds=1)
     failed = Outcome(needed.runs[1].key, "failed", "ValueError: no")

@@ -76,7 +76,12 @@ def test_pages_show_the_best_of_every_column_and_rows_that_cannot_be_told_from_i
     rows = rows_of(compared)
     for name in ("index.html", "tables/comparison.html", "tables/comparison.md", "tables/comparison.tex"):
         text = (compared.out / name).read_text()
-        for wanted in ("graph", "tabletop (state features)", "at noise 0, while its scored plan is decoded"):
+        for wanted in (
+            "graph",
+            "tabletop (state features)",
+            "at noise 0, while its scored plan is decoded",
+            "mAcc: mean accuracy",
+        ):
             assert wanted in " ".join(text.split()), (name, wanted)
     page = (compared.out / "tables" / "comparison.html").read_text()
     assert "<strong>TABLETOP</strong>" in page
@@ -169,6 +174,8 @@ def test_the_command_prints_a_table_and_fails_with_an_impossible_horizon(
     assert done.returncode == 0, done.stderr
     assert "-> out/index.html, out/comparison.csv" in done.stdout
     assert [line.split()[0] for line in done.stdout.splitlines()[:4]] == ["T=3", "planner", "random", "graph"]
+    assert "SR: success rate (windows whose plan is the reference, step for step); mAcc: " in done.stdout
+    assert "have the same SR" not in done.stdout
     assert "have to be made" not in done.stderr
     [run, _] = [path for path in (tmp_path / "out" / "runs").iterdir() if (path / "trained.json").exists()]
     config = yaml.safe_load((run / "config.yaml").read_text())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS, explain_labels
 from p3iv.cli.console import err, interruptible, out, print_json, print_table
 from p3iv.cli.options import (
     Address,
@@ -114,8 +114,10 @@ def show_comparison(result: FillResult) -> None:
             "nats; CPU s of training; ms per plan",
             style="dim",
         )
-    for note in (note for filled in result.tables for block in filled.blocks for note in block.interval_notes):
-        out.print(f"note: {note}")
+        out.print(explain_labels(("success_rate", *SHORT_METRICS[:4])), style="dim")
+    for block in (block for filled in result.tables for block in filled.blocks):
+        for note in (*block.tie_notes, *block.interval_notes):
+            out.print(f"note: {note}")
 
 
 def _short_cells(cells: dict[str, Cell]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS, metrics_of
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS, explain_labels, metrics_of
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import Column, Row, Table
 from p3iv.experiments.engine import Execution, FillRequest, FillResult, fill_tables
@@ -22,13 +22,14 @@ from p3iv.planners.registry import PLANNERS, planner_class
 NAME = "comparison"
 TITLE = "Planners compared"
 TABLE_TITLE = "Planners on the same windows"
+SCORES = tuple(metric.name for metric in (*metrics_of("plans"), *metrics_of("samples")))
+COSTS = tuple(metric.name for metric in metrics_of("cost"))
 NOTE = (
+    f"{explain_labels(SCORES)}. "
     "SR, mAcc, mIoU, precision and recall of modes in percent, KL and NLL in nats. Samples are each planner's own; a "
     "planner that does not sample repeats its recommended plan. CPU s: processor time of the training. ms: processor "
     "time of one plan without samples; P3IV is timed at noise 0, while its scored plan is decoded from its K samples."
 )
-SCORES = tuple(metric.name for metric in (*metrics_of("plans"), *metrics_of("samples")))
-COSTS = tuple(metric.name for metric in metrics_of("cost"))
 
 
 @dataclass(frozen=True)

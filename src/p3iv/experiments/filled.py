@@ -135,9 +135,25 @@ class Block:
         return list(notes)
 
     @property
+    def tie_notes(self) -> list[str]:
+        """The groups of a table without published figures whose best rows have the same value in the first column."""
+        notes = []
+        for group in dict.fromkeys(row[0].row.group for row in self.cells if not self.paper_name):
+            column = [row[0] for row in self.cells if row[0].row.group == group]
+            filled = [cell for cell in column if cell.value and not cell.value.is_empty]
+            best = best_of(filled) or next(iter(filled), None)
+            if best is None or best.metric is None or best.metric.group not in SCORED:
+                continue
+            tied = [cell.row.label for cell in filled if (cell.metric, cell.text) == (best.metric, best.text)]
+            if len(tied) > 1:
+                where = f"{group}: " if group else ""
+                notes.append(f"{where}{_joined(tied)} have the same {best.column.title}, {best.text}.")
+        return notes
+
+    @property
     def ranking_notes(self) -> list[str]:
         """The best rows of every group, and the columns in which others cannot be distinguished from them."""
-        notes = []
+        notes = self.tie_notes
         for group, best in dict.fromkeys((ranking.group, ranking.best) for ranking in self.rankings):
             own = [ranking for ranking in self.rankings if (ranking.group, ranking.best) == (group, best)]
             note = f"{group}: {best}" if group else best
