@@ -32,7 +32,6 @@ from soak.scenarios import (
 )
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-INTERRUPTED = 130  # the exit code after Ctrl-C
 SIGNAL_SHARE = 0.2  # of the disturbances; the others are kills before a change of a file
 
 
@@ -114,7 +113,7 @@ class Trials:
         """What is wrong after a disturbance."""
         if ended.problem:
             yield ended.problem
-        yield from self._lost_or_damaged(interrupted=ended.exit_code == INTERRUPTED)
+        yield from self._lost_or_damaged(ended_early=ended.exit_code > 0)
         words = self.scenario.words
         again = run_p3iv(self.folder, *words, *self.scenario.resumed)
         if again.exit_code == 1 and not again.problem and self._is_complete():
@@ -127,10 +126,10 @@ class Trials:
     def _is_complete(self) -> bool:
         return _visible(read_tree(self.folder)) == _visible(self.after)
 
-    def _lost_or_damaged(self, *, interrupted: bool) -> Iterator[str]:
-        """After Ctrl-C, a command writes tables and a model card of what it has so far, which no other run writes."""
+    def _lost_or_damaged(self, *, ended_early: bool) -> Iterator[str]:
+        """After Ctrl-C or an error, a command writes tables and a model card of what it has, as no other run does."""
         found = _visible(read_tree(self.folder))
-        for name, version in () if interrupted else found.items():
+        for name, version in () if ended_early else found.items():
             if version not in (*self.versions[name], EMPTY) and not self._is_part_of_table(name):
                 yield f"{name} is neither the old nor a new one"
         lost = [name for name in self.before if name in self.after and name not in found and not self._is_aside(name)]

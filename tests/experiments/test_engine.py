@@ -127,8 +127,10 @@ def test_a_failed_run_is_shown_in_its_cells_and_repeated_by_the_next_call(
     page = (request.out / "index.html").read_text()
     assert "failed" in page
     assert "is a file" in page
+    assert (request.out / "failures" / f"{key}.txt").exists()
     place.unlink()
     assert not reproduce(request).failures
+    assert not (request.out / "failures" / f"{key}.txt").exists()
     assert cells(request, "viterbi") == cells(done, "viterbi")
 
 

@@ -272,13 +272,15 @@ class _Call:
         )
 
     def _keep(self, outcome: Outcome) -> None:
+        failure = self.out / "failures" / f"{outcome.key}.txt"
         if outcome.status == "done":
+            failure.unlink(missing_ok=True)  # of an earlier call
             return
         self.outcomes[outcome.key] = outcome
         if outcome.status == "impossible":
             write_text(self._impossible(outcome.key), json.dumps(vars(outcome), indent=2) + "\n")
         elif outcome.trace:
-            write_text(self.out / "failures" / f"{outcome.key}.txt", f"{self.runs[outcome.key]}\n\n{outcome.trace}")
+            write_text(failure, f"{self.runs[outcome.key]}\n\n{outcome.trace}")
 
     def _outcomes(self, status: str) -> dict[str, Outcome]:
         return {str(self.runs[key]): outcome for key, outcome in self.outcomes.items() if outcome.status == status}
