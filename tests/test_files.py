@@ -11,7 +11,7 @@ import pytest
 
 from p3iv.config import override, preset_config
 from p3iv.data.folder import open_dataset
-from p3iv.errors import BusyError, MissingExtraError
+from p3iv.errors import BusyError, ConfigError, MissingExtraError
 from p3iv.experiments.compare import CompareRequest, compare
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
 from p3iv.files import exclusive, remove_leftovers, remove_leftovers_in
@@ -41,6 +41,15 @@ def test_the_second_process_is_refused_until_the_first_ends_even_killed(tmp_path
     with exclusive(run, doing="waits"):
         assert [path.name for path in run.parent.iterdir()] == [".run.lock"]
     assert not any(run.parent.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_not_said_to_be_busy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"x cannot be written: .*file is a file, not a folder\."):
+        exclusive(tmp_path / "file" / "y" / "x", doing="is there").__enter__()
+    if Path("/proc/self").exists():
+        with pytest.raises(ConfigError, match=r"/proc/x cannot be written: "):
+            exclusive(Path("/proc/x"), doing="is there").__enter__()
 
 
 def test_two_threads_never_hold_one_lock_though_each_deletes_its_file(tmp_path: Path) -> None:

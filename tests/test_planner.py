@@ -141,6 +141,12 @@ def test_a_moment_that_is_none_gets_a_sentence(
     assert message in done.stderr
 
 
+def test_the_drawing_is_named(run: Path, p3iv: RunP3iv, tmp_path: Path) -> None:
+    done = p3iv("plan", run, "--start", "tabletop-0003@3", "--goal", "tabletop-0003@9", "--svg", "plan.svg")
+    assert done.stdout.endswith("\n\n-> plan.svg\n"), done.stderr
+    assert (tmp_path / "plan.svg").is_file()
+
+
 def test_options_of_encoders_are_refused_for_features(run: Path, p3iv: RunP3iv) -> None:
     for option in (("--encoder", "nonsense"), ("--weights", "mine.pth"), ("--allow-download",)):
         done = p3iv("plan", run, "--start", "some@1", "--goal", "row.npy", *option)

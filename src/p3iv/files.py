@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from p3iv.errors import BusyError
+from p3iv.errors import BusyError, ConfigError
 
 LEFTOVER = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.(part|old)")  # the temporary name of unfinished work on `name`
 _LOCK = re.compile(r"\.(?P<name>.+)\.lock")
@@ -107,7 +107,7 @@ def _is_locked(path: Path) -> bool:
     try:
         with exclusive(path, doing=""):
             return False
-    except BusyError:
+    except (BusyError, ConfigError):
         return True
 
 
@@ -143,6 +143,18 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def _make_writable(path: Path, lock_path: Path) -> None:
+    """Make the folder of `path` and the lock file, without which FileLock says that another process has the lock."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock_path.touch()
+    except (FileExistsError, NotADirectoryError, FileNotFoundError, PermissionError) as error:
+        file = next((folder for folder in path.parents if folder.is_file()), None)
+        full = f"{path.parent} takes no new files" if isinstance(error, FileNotFoundError) else error.strerror
+        reason = f"{file} is a file, not a folder" if file else full
+        raise ConfigError(f"{path} cannot be written: {reason}.") from error
+
+
 @contextmanager
 def exclusive(path: Path, *, doing: str, wait: bool = False) -> Iterator[None]:
     """Allow one process at a time to write `path`; the operating system frees the lock of a killed process.
@@ -156,10 +168,11 @@ def exclusive(path: Path, *, doing: str, wait: bool = False) -> Iterator[None]:
 
     Raises:
         BusyError: another process, or another thread of this one, holds the lock.
+        ConfigError: the folder of `path` cannot be made or written.
     """
     path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock_path = path.parent / f".{path.name}.lock"
+    _make_writable(path, lock_path)
     lock = FileLock(lock_path)
     try:
         lock.acquire(blocking=wait, poll_interval=0.01)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_comparison
-from p3iv.errors import PlanError
+from p3iv.errors import FeatureError, PlanError
 from p3iv.features.store import join_rows
 from p3iv.planners.checkpoint import BEST, Header, TrainedPlanner, load_ensemble
 from p3iv.planners.layers import choose_device
@@ -281,7 +281,10 @@ class MomentReader:
 
         expected, choice = self._header.encoder, self._choice
         name = self._encoder_name()
-        encoder = build_encoder(name, EncoderOptions(self._weights(), allow_download=choice.allow_download))
+        try:
+            encoder = build_encoder(name, EncoderOptions(self._weights(), allow_download=choice.allow_download))
+        except FeatureError as error:
+            raise (PlanError(f"{error}. {self._what_to_type(name)}") if self._needs_packaged else error) from error
         if difference := find_difference(encoder.identity, expected):
             raise PlanError(
                 f"This planner was trained on features of {expected}, but {encoder.identity} is another encoder: "
@@ -329,9 +332,18 @@ class MomentReader:
             )
         return expected.weights
 
+    @property
+    def _needs_packaged(self) -> bool:
+        """Whether the user gave weights where those of the package are needed."""
+        expected, choice = self._header.encoder, self._choice
+        is_packaged = expected is not None and expected.fingerprint is not None and expected.weights is None
+        return is_packaged and choice.weights is not None
+
     def _what_to_type(self, name: str) -> str:
         from p3iv.encoders.registry import ENCODERS
 
+        if self._needs_packaged:
+            return "Leave out --weights: the planner's features are of the packaged ones."
         file = self._header.encoder.weights if self._header.encoder else None
         needs = file or (name in ENCODERS and ENCODERS[name].weights)
         weights = (

@@ -100,13 +100,20 @@ def index_of(count: int = 1, offset: int = 0, size: tuple[int, ...] = (1,), stri
         (index_of(count=10**12), "4000000000000 bytes announced for a, and 4 found"),
         (b"cbuiltins\nbytearray\n(I99999999999\ntR.", "tries to load builtins.bytearray"),
         (b"cos\nsystem\n(Vls\ntR.", r"tries to load os\.system"),
-        (b"(" * 10, "cannot be read as weights"),
+        (b"(" * 10, r"not a file of weights \(\.pth or \.safetensors\), or damaged"),
         (b"\x80\x02N.", "is not a state dict"),
     ],
 )
 def test_hostile_weights_are_refused(tmp_path: Path, index: bytes, reason: str) -> None:
     with pytest.raises(FeatureError, match=reason):
         read_state(zip_of(tmp_path / "x.pth", index))
+
+
+@pytest.mark.parametrize("name", ["README.md", "clip.mp4", "x.safetensors"])
+def test_other_files_are_not_weights(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"# Read me\nThese are words, not numbers.\n")
+    with pytest.raises(FeatureError, match=r": not a file of weights \(\.pth or \.safetensors\)(, or damaged)?$"):
+        read_state(tmp_path / name)
 
 
 def test_small_and_not_finite_weights(tmp_path: Path) -> None:

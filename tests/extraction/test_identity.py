@@ -123,11 +123,15 @@ def test_a_clip_encoder_refuses_pictures(kitchen: Path, weights: Path, p3iv: Run
     assert "still.png: s3d encodes clips of 16 frames, not single pictures. Give a moment of a video" in message
 
 
-def test_a_second_that_was_not_extracted_is_read_from_the_video_file(kitchen: Path, p3iv: RunP3iv) -> None:
+def test_other_weights_and_seconds_without_features_say_what_to_type(kitchen: Path, p3iv: RunP3iv) -> None:
     steps = (kitchen / "steps.csv").read_text(encoding="utf-8")
     (kitchen / "steps.csv").write_text(steps.replace("v3,tea,stir,2.5,5.5", "v3,tea,stir,2.5,3"), encoding="utf-8")
     extract(kitchen, only_needed=True)
     train(p3iv, kitchen)
+    others = ("--weights", kitchen / "steps.csv")
+    assert "steps.csv: not a file of weights (.pth or .safetensors). Leave out --weights: the planner's" in refused(
+        p3iv("plan", "run", *MOMENTS, *others)
+    )
     message = refused(p3iv("plan", "run", "--start", "v3@5.5", "--goal", "v3@2.5"))
     assert "v3@5.5 needs the seconds 4 to 5 of the video, and" in message
     assert f"Type {kitchen}/videos/v3.mp4@5.5, or extract the features of all seconds: p3iv extract" in message

@@ -44,6 +44,11 @@ def test_a_checkpoint_of_another_format_says_how_to_make_it_again(p3iv_run: Path
         read_header(old)
 
 
+def test_a_dataset_folder_is_not_a_run(tabletop: Path) -> None:
+    with pytest.raises(CheckpointError, match="tabletop is a dataset folder, not a run"):
+        read_header(tabletop / BEST)
+
+
 def test_a_file_without_a_header_is_not_a_checkpoint(p3iv_run: Path, tmp_path: Path) -> None:
     save_file(load_file(p3iv_run / BEST), tmp_path / "bare.safetensors")
     with pytest.raises(CheckpointError, match="is not a p3iv checkpoint"):

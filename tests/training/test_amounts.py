@@ -35,10 +35,17 @@ def test_one_line_says_what_a_planner_learns_from(data: PlanningData) -> None:
     assert f"{len(examples)} actions in train with {examples[0]} to {examples[-1]} examples each" in line
 
 
+def test_one_example_of_each_action_is_said_in_plain_words(data: PlanningData) -> None:
+    video = next(w.video for w in data.train.windows if len(set(w.action_ids)) == len(w.action_ids))
+    first = next(window for window in data.train.windows if window.video == video)
+    one = replace(data, train=replace(data.train, windows=(first,)))
+    assert "3 actions in train with 1 example each" in describe_amounts(one)
+
+
 def test_too_little_is_said_in_plain_words(data: PlanningData) -> None:
     few = replace(data, train=some(data.train, first_videos(data.train, 3)))
     (note,) = warn_of_few(few, has_epochs=False)
-    assert re.match(r"too little to learn from: 1\.\d examples per action", note)
+    assert note.startswith("too little to learn from: 1 example per action. Below 2, expect")
     assert "--planner retrieval" in note
     (note,) = warn_of_few(few, has_epochs=False, is_trained=False)
     assert "have fewer than 3 examples in train, so plans with them are often wrong" in note

@@ -205,6 +205,17 @@ def test_a_checkpoint_with_other_settings_is_refused_and_the_setting_is_named(
         train(TrainRequest(dataset, tmp_path / "run", quick(epochs=2, **change), resume=True))
 
 
+def test_resuming_says_which_option_to_add_and_when_nothing_is_left_to_do(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=2)))
+    with pytest.raises(CheckpointError, match="Add --preset tiny, or use another --out"):
+        train(TrainRequest(dataset, tmp_path / "run", replace(preset_config("p3iv"), data=quick().data), resume=True))
+    with pytest.raises(CheckpointError, match="Add --planner p3iv, or use another --out"):
+        train(TrainRequest(dataset, tmp_path / "run", quick("retrieval"), resume=True))
+    notes: list[str] = []
+    train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1), resume=True, on_note=notes.append))
+    assert notes[-1] == f"{tmp_path / 'run'} was already trained for 2 epochs; nothing to do"
+
+
 def test_another_vocabulary_is_refused(dataset: Dataset, tmp_path: Path) -> None:
     train(TrainRequest(dataset, tmp_path / "run", quick(epochs=1)))
     actions = dataset.vocabulary.actions

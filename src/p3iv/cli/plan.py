@@ -82,6 +82,10 @@ def plan_command(
             "--encoder, --weights and --allow-download are for moments of video files and pictures, but these are "
             "features already: leave the option out."
         )
+    if data is not None and not data.is_dir():
+        raise ConfigError(f"--data {data}, but there is no such folder.")
+    if svg is not None and svg.suffix.lower() != ".svg":
+        raise ConfigError(f"--svg {svg}, but it must end in .svg.")
     torch.set_num_threads(threads)
     planner = Planner.from_pretrained(
         run,
@@ -100,6 +104,8 @@ def plan_command(
         print_json(plans.to_dict())
     else:
         show_plans(plans, top)
+        if svg is not None:
+            out.print(f"\n-> {svg}")
 
 
 def show_plans(plans: PlanDistribution, top: int) -> None:

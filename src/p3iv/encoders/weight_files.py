@@ -35,6 +35,7 @@ _DTYPES: Final = {
     "BoolStorage": torch.bool,
 }
 
+_ZIP_START: Final = b"PK\x03\x04"
 _LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C  # of files that PyTorch before 1.6 wrote
 
 
@@ -50,9 +51,10 @@ def read_state(path: Path) -> dict[str, Tensor]:
         state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pth(path)
     except FeatureError as error:
         raise FeatureError(f"{path}: {error}") from error
+    except OSError as error:
+        raise FeatureError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # damaged bytes may raise anything, MemoryError and RecursionError included
-        reason = f"{type(error).__name__}: {cut(str(error))}"
-        raise FeatureError(f"{path}: cannot be read as weights ({reason})") from error
+        raise FeatureError(f"{path}: not a file of weights (.pth or .safetensors), or damaged") from error
     for name, tensor in state.items():
         if tensor.dtype not in _DTYPES.values():
             raise FeatureError(f"{path}: the weights {cut(name)} have the type {tensor.dtype}, which is not supported")
@@ -69,9 +71,11 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 def _read_pth(path: Path) -> dict[str, Tensor]:
     with path.open("rb") as file:
-        is_zip = file.read(4) == b"PK\x03\x04"
+        start = file.read(4)
         file.seek(0)
-        return _read_zip(file) if is_zip else _read_legacy(file)
+        if not start.startswith((_ZIP_START, pickle.PROTO)):
+            raise FeatureError("not a file of weights (.pth or .safetensors)")
+        return _read_zip(file) if start == _ZIP_START else _read_legacy(file)
 
 
 def _read_zip(file: BinaryIO) -> dict[str, Tensor]:

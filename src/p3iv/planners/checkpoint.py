@@ -35,7 +35,6 @@ from p3iv.plans.transitions import Transitions
 from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
 
 BEST = Path("checkpoints/best/model.safetensors")
-
 LAST = Path("checkpoints/last/state.safetensors")
 
 FORMAT = 4
@@ -262,7 +261,10 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
     for name in (field.name for field in fields(Config) if field.name != "preset"):
         have, want = getattr(asked, name), getattr(expected.config, name)
         if have != want:
-            raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. Use another --out.")
+            option = "planner" if name == "planner" else "preset"
+            is_other = getattr(found.config, option) != getattr(expected.config, option)
+            add = f"Add --{option} {getattr(found.config, option)}, or use" if is_other else "Use"
+            raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. {add} another --out.")
     if found.shape != expected.shape:
         raise CheckpointError(f"{path} was made for {_difference(found.shape, expected.shape)}.")
     if found.names != expected.names:
@@ -294,12 +296,20 @@ def read_header(path: Path) -> Header:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     if not path.exists():
-        raise CheckpointError(f"{path} does not exist. Train first: p3iv train DIR --out RUN.")
+        raise CheckpointError(f"{_explain_missing(path)} Train first: p3iv train DIR --out RUN.")
     try:
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError, ConfigError) as error:
         raise CheckpointError(f"{path} is not a p3iv checkpoint: {cut(str(error))}") from error
+
+
+def _explain_missing(path: Path) -> str:
+    run = path.parents[2] if len(path.parts) > len(BEST.parts) else path.parent
+    if not run.exists():
+        return f"There is no run {run}."
+    is_dataset = (run / "steps.csv").is_file() and not (run / "checkpoints").exists()
+    return f"{run} is a dataset folder, not a run." if is_dataset else f"{path} does not exist."
 
 
 def _header_of(file: Any, path: Path) -> Header:
@@ -312,8 +322,7 @@ def _header_of(file: Any, path: Path) -> Header:
     if content["format"] not in READABLE:
         raise CheckpointError(
             f"{path} has checkpoint format {shown(content['format'])}, but this version of p3iv reads formats "
-            f"{' and '.join(map(str, READABLE))}. "
-            f"Train it again: p3iv train DIR --out RUN."
+            f"{' and '.join(map(str, READABLE))}. Train it again: p3iv train DIR --out RUN."
         )
     return _header_from(content)
 

@@ -23,10 +23,12 @@ def describe_amounts(data: PlanningData) -> str:
     parts = [f"{side} {_size(data.side(side))}" for side in SIDES]
     examples = count_examples(data)
     numbers = sorted(examples.values())
-    return (
-        f"{', '.join(parts)}; {counted(len(numbers), 'action')} in train with {numbers[0]} to {numbers[-1]} examples "
-        f"each (median {median(numbers):g})"
+    each = (
+        f"{numbers[0]} to {numbers[-1]} examples each (median {median(numbers):g})"
+        if numbers[0] < numbers[-1]
+        else f"{counted(numbers[0], 'example')} each"
     )
+    return f"{', '.join(parts)}; {counted(len(numbers), 'action')} in train with {each}"
 
 
 def warn_of_few(data: PlanningData, *, has_epochs: bool, is_trained: bool = True) -> Iterator[str]:
@@ -41,8 +43,9 @@ def warn_of_few(data: PlanningData, *, has_epochs: bool, is_trained: bool = True
     few = sorted(data.names[action] for action, number in examples.items() if number < MIN_EXAMPLES)
     mean = examples.total() / len(examples)
     if mean < MIN_MEAN_EXAMPLES and is_trained:
+        amount = "1 example" if round(mean, 1) == 1 else f"{mean:.1f} examples"
         yield (
-            f"too little to learn from: {mean:.1f} examples per action. Below {MIN_MEAN_EXAMPLES}, expect plans that "
+            f"too little to learn from: {amount} per action. Below {MIN_MEAN_EXAMPLES}, expect plans that "
             f"are no better than copying the most similar training window (--planner retrieval); add videos"
         )
     elif few:

@@ -30,7 +30,7 @@ from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
 from p3iv.training.distributed import World, join_world
 from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
-from p3iv.types import hash_number
+from p3iv.types import counted, hash_number
 
 VALIDATION_BATCH = 1024  # windows
 
@@ -155,6 +155,7 @@ class _TrainingRun:
 
     def train(self) -> TrainResult:
         """Run the remaining epochs, keeping the best planner and the last state."""
+        begin = self.progress.epoch
         table = self._open() if self.world.is_first else None
         try:
             while self.progress.epoch < self.num_epochs and not self._is_over():
@@ -167,6 +168,8 @@ class _TrainingRun:
                 table.close()
                 write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
         done = self.progress
+        if begin and done.epoch == begin:
+            self.request.on_note(f"{self.request.run} was already trained for {counted(begin, 'epoch')}; nothing to do")
         return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, self.cpu_s)
 
     def _open(self) -> MetricsTable:
