@@ -45,6 +45,7 @@ def test_yaml_has_the_usual_values() -> None:
         ("a: 1" + "0" * 5000, "not YAML that can be used"),
         ("\0", "not YAML that can be used"),
         ("a: [", "not YAML: .* in line 1"),
+        ("a:\n\tb: 1", "^line 2 begins with a tab; use spaces$"),
     ],
 )
 def test_yaml_that_grows_or_misleads_is_refused(text: str, reason: str) -> None:

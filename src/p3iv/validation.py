@@ -159,7 +159,11 @@ def parse_yaml(text: str) -> object:
     try:
         return yaml.load(text, _PlainLoader)  # noqa: S506 - a subclass of SafeLoader
     except yaml.MarkedYAMLError as error:
-        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        mark = error.problem_mark
+        if mark and repr("\t") in (error.problem or ""):
+            verb = "has" if mark.column else "begins with"
+            raise ValueError(f"line {mark.line + 1} {verb} a tab; use spaces") from error
+        where = f" in line {mark.line + 1}" if mark else ""
         raise ValueError(f"not YAML: {cut(error.problem or error.context or 'damaged')}{where}") from error
     except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, AttributeError, LookupError) as error:
         raise ValueError(f"not YAML that can be used: {cut(str(error))}") from error  # such as !!int ''

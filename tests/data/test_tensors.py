@@ -14,7 +14,8 @@ from p3iv.config import DataConfig
 from p3iv.data import tensors
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import load_planning_data, observe_moments
-from p3iv.data.windows import cut_windows
+from p3iv.data.windows import cut_windows, split_by_video
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
 from p3iv.features.store import StoreWriter, rows_around
 from p3iv.features.store_index import KeptSeconds
@@ -135,8 +136,26 @@ def test_a_side_without_features_says_why(dataset: Dataset) -> None:
     assert dataset.split is not None
     blind = replace(dataset.videos[0], id="blind")
     split = replace(dataset.split, val=("blind",))
-    with pytest.raises(DatasetError, match=r"no usable val window of horizon 3\. .* without features .* blind\. "):
-        load_planning_data(replace(dataset, videos=(*dataset.videos, blind), split=split), RELEASE)
+    found = r"no usable val window of horizon 3\. .* without features are left out: blind\."
+    imported = replace(dataset, videos=(*dataset.videos, blind), split=split)
+    extracted = replace(imported, card=replace(dataset.card, encoder=EncoderIdentity("x", fingerprint="0" * 64)))
+    for blinded, advice in (
+        (imported, "Import state features of blind"),
+        (extracted, r"Repair or add videos/blind\.mp4 and type: p3iv extract \S+ --overwrite"),
+    ):
+        with pytest.raises(DatasetError, match=rf"{found} {advice}; or add videos\.$"):
+            load_planning_data(blinded, RELEASE)
+
+
+def test_a_split_whose_side_has_features_is_named(dataset: Dataset) -> None:
+    videos = dataset.videos[:5]
+    blind = split_by_video([video.id for video in videos], seed=0).val
+    videos = tuple(replace(video, id=f"{video.id} ") if video.id in blind else video for video in videos)
+    few, config = replace(dataset, videos=videos, split=None), DataConfig()
+    with pytest.raises(DatasetError, match=r"; or type --split-seed (\d+)\.$") as raised:
+        load_planning_data(few, config)
+    seed = int(str(raised.value)[:-1].rpartition(" ")[2])
+    assert len(load_planning_data(few, replace(config, split_seed=seed)).val)
 
 
 def test_a_dataset_without_features_says_how_to_get_some(dataset: Dataset, tmp_path: Path) -> None:

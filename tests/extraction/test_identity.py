@@ -83,7 +83,7 @@ def test_a_planner_on_weights_of_the_user_plans_with_these_alone(
     assert (card["encoder"]["name"], card["encoder"]["weights"]) == (encoder, "mine.pth")
     train(p3iv, kitchen)
     assert read_header(kitchen.parent / "run" / BEST).encoder == open_dataset(kitchen).card.encoder
-    assert f"encoder: {encoder} (weights mine.pth, fingerprint {card['encoder']['fingerprint'][:12]}" in (
+    assert f"encoder: {encoder} (weights mine.pth, encoder fingerprint {card['encoder']['fingerprint'][:12]}" in (
         (kitchen.parent / "run" / "README.md").read_text(encoding="utf-8")
     )
 

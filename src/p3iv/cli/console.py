@@ -85,7 +85,7 @@ def note_leftovers(folder: Path) -> None:
 def describe_features(packed: PackedFeatures) -> str:
     return (
         f"{counted(packed.num_videos, 'video')}: {counted(packed.num_rows, 'row')} of {packed.width} {packed.dtype} "
-        f"values, fingerprint {packed.fingerprint[:12]}"
+        f"values, feature fingerprint {packed.fingerprint[:12]}"
     )
 
 

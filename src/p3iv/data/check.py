@@ -23,7 +23,7 @@ from p3iv.data.folder import (
     refuse_leftover,
     unknown_keys,
 )
-from p3iv.data.windows import choose_split
+from p3iv.data.windows import MIN_VIDEOS, choose_split
 from p3iv.errors import P3ivError
 from p3iv.features.language import read_language
 from p3iv.readers.folder import read_folder, read_split, read_video_column
@@ -82,7 +82,7 @@ def _check_contents(files: list[Path]) -> Iterator[Finding]:
     from p3iv.features.video import find_fault  # needs PyAV
 
     faults = {path.name: find_fault(path) for path in files if path.name not in set(empty)}
-    if faulty := [f"{name} ({fault})" for name, fault in faults.items() if fault]:
+    if faulty := [f"{name}: {fault}" for name, fault in faults.items() if fault]:
         yield Finding("error", f"videos/: {counted(len(faulty), 'file')} cannot be used: {listed(faulty)}")
 
 
@@ -141,7 +141,8 @@ def _check_card(dataset: Dataset) -> Iterator[Finding]:
 def _check_steps(folder: Path) -> Iterator[Finding]:
     annotations = read_folder(folder, with_split=False)
     # _check_card reports problems of dataset.yaml
-    yield from (Finding("error", str(problem)) for problem in annotations.problems if problem.where != "dataset.yaml")
+    found = (problem for problem in annotations.problems if problem.where != "dataset.yaml")
+    yield from (Finding("error", f"{problem.where}: {problem.what}") for problem in found)
     if twice := [video.id for video in annotations.videos if _has_twin_steps(video)]:
         yield Finding("warning", f"{counted(len(twice), 'video')} with the same step at the same time: {listed(twice)}")
     runs = Counter(video for video, _ in groupby(read_video_column(folder)) if video is not None)
@@ -161,6 +162,9 @@ def _has_twin_steps(video: Video) -> bool:
 def _check_split(dataset: Dataset) -> Iterator[Finding]:
     path = dataset.folder / "split.json"
     if not os.path.lexists(path):
+        if 0 < len(dataset.videos) < MIN_VIDEOS:
+            have = counted(len(dataset.videos), "video")
+            yield Finding("warning", f"{have}, but training needs {MIN_VIDEOS}: one each for train, val and test")
         return
     split = read_split(path)
     if not dataset.videos:

@@ -282,9 +282,10 @@ def open_unfinished(folder: Path) -> Dataset:
     """Open a folder that is still being written, which has a temporary name."""
     annotations = read_folder(folder)
     if annotations.problems:
+        first, number = annotations.problems[0], count_problems(annotations.problems)
         raise DatasetError(
-            f"{folder} has {counted(count_problems(annotations.problems), 'problem')}, the first: "
-            f"{annotations.problems[0]}. "
+            f"{folder} has {counted(number, 'problem')}{', the first' if number > 1 else ''}: {first.where}: "
+            f"{first.what}. "
             f"See all with `p3iv data check {folder}`, or make a clean folder with `p3iv data import folder`."
         )
     language = read_language(folder / "language.npz") if os.path.lexists(folder / "language.npz") else None

@@ -99,7 +99,8 @@ def load_planning_data(
     vocabulary, num_known, sets = _number_actions(dataset, config, names)
     reader = _Reader(dataset, config.observation)
     windows = {side: reader.keep_seen(sets.side(side)) for side in SIDES}
-    notes = [*sets.notes, *note_untimed(dataset.videos, config), *_note_lost("features", sets.side, windows)]
+    causes = [*sets.notes, *note_untimed(dataset.videos, config), *_note_lost("features", sets.side, windows)]
+    notes: list[str] = []
     fingerprint = _fingerprint(dataset, windows)
     if trained_on in (None, fingerprint):
         learned = {action for sequence in sets.train_sequences for action in sequence}
@@ -110,8 +111,12 @@ def load_planning_data(
     if with_steps:
         _require_times(dataset)
         seen, windows = windows, {**windows, "train": reader.keep_timed(windows["train"])}
-        notes += _note_lost("times of their steps", seen.__getitem__, windows)
-    _require_windows(dataset, config, windows, notes)
+        causes += _note_lost("times of their steps", seen.__getitem__, windows)
+    if not all(windows.values()):
+        blind = {window.video for side in SIDES if not windows[side] for window in sets.side(side)}
+        seed = None if names else _find_seed(dataset, config)
+        raise DatasetError(_why_no_windows(dataset, config, windows, causes, blind=sorted(blind), seed=seed))
+    notes = [*causes, *notes]
     sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in SIDES}
     if nearby_s:
         notes += (too_large := _note_too_large(sides["train"], nearby_s))
@@ -201,12 +206,28 @@ def _require_times(dataset: Dataset) -> None:
         )
 
 
-def _require_windows(
-    dataset: Dataset, config: DataConfig, windows: Mapping[Side, Sequence[Window]], notes: Sequence[str]
-) -> None:
+def _find_seed(dataset: Dataset, config: DataConfig) -> int | None:
+    """One of the next ten seeds of the split with which all sides have windows with features."""
+    store = require_features(dataset)
+    for seed in range(config.split_seed + 1, config.split_seed + 11):
+        other = replace(config, split_seed=seed)
+        sets = curate_windows(dataset.videos, dataset.vocabulary, other, release_split=dataset.split)
+        if all(any(window.video in store for window in sets.side(side)) for side in SIDES):
+            return seed
+    return None
+
+
+def _why_no_windows(
+    dataset: Dataset,
+    config: DataConfig,
+    windows: Mapping[Side, Sequence[Window]],
+    causes: Sequence[str],
+    *,
+    blind: Sequence[str],
+    seed: int | None,
+) -> str:
+    """Which sides have no window, why, and what to do: give `blind` videos features, or take another split seed."""
     empty = [side for side in SIDES if not windows[side]]
-    if not empty:
-        return
     longest = max(len(video.steps) for video in dataset.videos)
     missing = config.num_actions + (config.window == "after-start") - longest
     found = f"{dataset.folder} has no usable {listed(empty)} window of horizon {config.horizon}."
@@ -214,9 +235,23 @@ def _require_windows(
         shorter = (
             f" Plan fewer steps: --horizon {config.horizon - missing} or less." if config.horizon > missing else ""
         )
-        raise DatasetError(f"{found} Its longest video has {counted(longest, 'step')}.{shorter}")
-    reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in notes)
-    raise DatasetError(f"{found}{reasons} `p3iv data stats {dataset.folder}` counts the windows of each side.")
+        return f"{found} Its longest video has {counted(longest, 'step')}.{shorter}"
+    reasons = "".join(f" {cause[0].upper()}{cause[1:]}." for cause in causes)
+    other = f"type --split-seed {seed}" if seed is not None else "add videos"
+    if not blind:
+        return f"{found}{reasons} To get some, {other}; `p3iv data stats {dataset.folder}` counts them."
+    return f"{found}{reasons} {_advise_features(dataset, blind)}; or {other}."
+
+
+def _advise_features(dataset: Dataset, blind: Sequence[str]) -> str:
+    """How to get features of videos that have none: by extracting if p3iv made the others, else by importing."""
+    encoder, store = dataset.card.encoder, require_features(dataset)
+    if encoder is None or encoder.fingerprint is None:
+        return f"Import {encoder or 'the'} features of {listed(blind)}"
+    files = find_videos(dataset.folder / "videos")
+    names = listed([f"videos/{files[video].name if video in files else f'{video}.mp4'}" for video in blind])
+    needed = " --only-needed" if any(store.kept(video) for video in store.videos) else ""
+    return f"Repair or add {names} and type: p3iv extract {dataset.folder} --overwrite{needed}"
 
 
 def observe_moments(dataset: Dataset, moments: Sequence[tuple[str, float]], observation: str) -> Tensor:

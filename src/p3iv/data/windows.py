@@ -17,6 +17,8 @@ TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
 
 VAL_SHARE = 0.20  # of the training videos
 
+MIN_VIDEOS = 3  # one of each side
+
 
 class TooFewVideosError(SplitError):
     """There are not enough videos for train, val and test."""
@@ -34,9 +36,9 @@ def draw_number(key: str, *, seed: int, purpose: str) -> int:
 
 def split_by_video(videos: Sequence[str], *, seed: int, protocol: int = 1) -> Split:
     """70/30 by video (85/15 under protocol 2), then a fifth of the training videos for validation."""
-    if len(videos) < 3:
+    if len(videos) < MIN_VIDEOS:
         raise TooFewVideosError(
-            f"{counted(len(videos), 'video')}, but train, val and test need at least one each: 3 or more."
+            f"{counted(len(videos), 'video')}, but train, val and test need at least one each: {MIN_VIDEOS} or more."
         )
     order = draw_order(videos, seed=seed, purpose="test")
     num_test = _share(len(order), TEST_SHARE[protocol], leave=2)

@@ -53,7 +53,7 @@ class EncoderIdentity:
         """All that is known, on one line."""
         parts = [
             f"weights {self.weights}" if self.weights else "packaged weights" if self.fingerprint else "",
-            f"fingerprint {self.fingerprint[:12]}" if self.fingerprint else "no fingerprint",
+            f"encoder fingerprint {self.fingerprint[:12]}" if self.fingerprint else "no fingerprint",
             " ".join(part for part in (self.backend, self.precision) if part),
         ]
         return f"{self.name} ({', '.join(part for part in parts if part)})"

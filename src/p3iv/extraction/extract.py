@@ -216,10 +216,10 @@ def _require_complete(request: ExtractionRequest, dataset: Dataset, store: Featu
             f"features of all {len(dataset.videos)} videos."
         )
     if partial := [video.id for video in dataset.videos if not _has_seconds(store, video, only_needed=only_needed)]:
-        keep = "" if only_needed else ", or --only-needed to keep them"
+        ways = f"Type: {again}" if only_needed else "Pass --overwrite to make them again, or --only-needed to keep them"
         raise DatasetError(
             f"{has}, but not of all seconds that are wanted of {counted(len(partial), 'video')}: {listed(partial)}. "
-            f"Pass --overwrite to make them again{keep}."
+            f"{ways}."
         )
     if store.dtype.name != request.dtype:
         raise DatasetError(
