@@ -284,7 +284,7 @@ class MomentReader:
         try:
             encoder = build_encoder(name, EncoderOptions(self._weights(), allow_download=choice.allow_download))
         except FeatureError as error:
-            raise (PlanError(f"{error}. {self._what_to_type(name)}") if self._needs_packaged else error) from error
+            raise (PlanError(f"{error}. {self._what_to_type(name)}") if self._needless_options() else error) from error
         if difference := find_difference(encoder.identity, expected):
             raise PlanError(
                 f"This planner was trained on features of {expected}, but {encoder.identity} is another encoder: "
@@ -332,18 +332,19 @@ class MomentReader:
             )
         return expected.weights
 
-    @property
-    def _needs_packaged(self) -> bool:
-        """Whether the user gave weights where those of the package are needed."""
+    def _needless_options(self) -> str:
+        """The options with which the user chose an encoder, where the checkpoint's own needs none of them."""
         expected, choice = self._header.encoder, self._choice
-        is_packaged = expected is not None and expected.fingerprint is not None and expected.weights is None
-        return is_packaged and choice.weights is not None
+        if expected is None or expected.fingerprint is None or expected.weights is not None:
+            return ""
+        given = {"--encoder": choice.name, "--weights": choice.weights}
+        return " and ".join(option for option, value in given.items() if value is not None)
 
     def _what_to_type(self, name: str) -> str:
         from p3iv.encoders.registry import ENCODERS
 
-        if self._needs_packaged:
-            return "Leave out --weights: the planner's features are of the packaged ones."
+        if options := self._needless_options():
+            return f"Leave out {options}: the planner's features are of the packaged weights."
         file = self._header.encoder.weights if self._header.encoder else None
         needs = file or (name in ENCODERS and ENCODERS[name].weights)
         weights = (

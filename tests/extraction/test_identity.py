@@ -132,6 +132,10 @@ def test_other_weights_and_seconds_without_features_say_what_to_type(kitchen: Pa
     assert "steps.csv: not a file of weights (.pth or .safetensors). Leave out --weights: the planner's" in refused(
         p3iv("plan", "run", *MOMENTS, *others)
     )
+    others = ("--encoder", "s3d", "--weights", "nowhere.pth")
+    assert "nowhere.pth: there is no such file of weights. Leave out --encoder and --weights" in refused(
+        p3iv("plan", "run", *MOMENTS, *others)
+    )
     message = refused(p3iv("plan", "run", "--start", "v3@5.5", "--goal", "v3@2.5"))
     assert "v3@5.5 needs the seconds 4 to 5 of the video, and" in message
     assert f"Type {kitchen}/videos/v3.mp4@5.5, or extract the features of all seconds: p3iv extract" in message
