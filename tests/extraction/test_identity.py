@@ -128,13 +128,11 @@ def test_other_weights_and_seconds_without_features_say_what_to_type(kitchen: Pa
     (kitchen / "steps.csv").write_text(steps.replace("v3,tea,stir,2.5,5.5", "v3,tea,stir,2.5,3"), encoding="utf-8")
     extract(kitchen, only_needed=True)
     train(p3iv, kitchen)
-    others = ("--weights", kitchen / "steps.csv")
     assert "steps.csv: not a file of weights (.pth or .safetensors). Leave out --weights: the planner's" in refused(
-        p3iv("plan", "run", *MOMENTS, *others)
+        p3iv("plan", "run", *MOMENTS, "--weights", kitchen / "steps.csv")
     )
-    others = ("--encoder", "s3d", "--weights", "nowhere.pth")
     assert "nowhere.pth: there is no such file of weights. Leave out --encoder and --weights" in refused(
-        p3iv("plan", "run", *MOMENTS, *others)
+        p3iv("plan", "run", *MOMENTS, "--encoder", "s3d", "--weights", "nowhere.pth")
     )
     message = refused(p3iv("plan", "run", "--start", "v3@5.5", "--goal", "v3@2.5"))
     assert "v3@5.5 needs the seconds 4 to 5 of the video, and" in message
