@@ -160,7 +160,7 @@ def test_evaluating_again_gives_the_same_files(run: Path, found: dict[str, Any],
 
 
 def test_evaluating_a_folder_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="does not exist"):
+    with pytest.raises(CheckpointError, match="There is no run"):
         evaluate(EvaluationRequest(tmp_path / "nothing"))
     assert not any(tmp_path.iterdir())
 
