@@ -189,6 +189,10 @@ def _keep_features(request: ExtractionRequest, dataset: Dataset) -> ExtractionRe
     _require_complete(request, dataset, store, only_needed=request.only_needed or num_new > 0)
     if texts.encoder and num_embedded:
         _refuse_other_embeddings(dataset, texts)
+    if (request.folder / WORK_FOLDER).is_dir():  # an extraction was killed after its last change
+        with open_work_folder(request.folder) as path:
+            work = WorkFolder(path, encoder, request.dtype)
+            work.remove(_Extraction(request, dataset, encoder, work, None, began).find_tasks().values())
     if num_new:
         replace(dataset.card, text_encoder=texts.identity).write(dataset.folder)
         texts.write()
@@ -265,7 +269,7 @@ class _Extraction:
 
     def encode(self) -> dict[str, VideoTask]:
         """Encode the videos into the work folder; returns the tasks, also of videos that turned out faulty."""
-        tasks = self._find_tasks()
+        tasks = self.find_tasks()
         todo = [task for task in tasks.values() if not self.work.has(task)]
         self.num_resumed = len(tasks) - len(todo)
         self._show_progress(done := self.num_resumed, len(tasks))
@@ -286,7 +290,7 @@ class _Extraction:
                 log.add(fault.where, fault.what, fault.done)
         return log.problems
 
-    def _find_tasks(self) -> dict[str, VideoTask]:
+    def find_tasks(self) -> dict[str, VideoTask]:
         """The videos that have a file; the others become faults."""
         files = find_videos(self.dataset.folder / "videos")
         for video in self.dataset.videos:

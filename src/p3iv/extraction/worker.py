@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -259,6 +259,11 @@ class WorkFolder:
         kept = encoded.kept or KeptSeconds(0, ())
         with atomic_file(self._file(task)) as temporary, temporary.open("wb") as file:
             np.savez(file, rows=encoded.rows, num_seconds=kept.num_seconds, seconds=np.array(kept.seconds, np.int64))
+
+    def remove(self, tasks: Iterable[VideoTask]) -> None:
+        """Delete the rows of these files with these settings."""
+        for task in tasks:
+            self._file(task).unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Delete all rows, also those of other settings."""
