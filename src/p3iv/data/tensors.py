@@ -113,9 +113,9 @@ def load_planning_data(
         seen, windows = windows, {**windows, "train": reader.keep_timed(windows["train"])}
         causes += _note_lost("times of their steps", seen.__getitem__, windows)
     if not all(windows.values()):
-        blind = {window.video for side in SIDES if not windows[side] for window in sets.side(side)}
+        without = {window.video for side in SIDES if not windows[side] for window in sets.side(side)}
         seed = None if names else _find_seed(dataset, config)
-        raise DatasetError(_why_no_windows(dataset, config, windows, causes, blind=sorted(blind), seed=seed))
+        raise DatasetError(_why_no_windows(dataset, config, windows, causes, without=sorted(without), seed=seed))
     notes = [*causes, *notes]
     sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in SIDES}
     if nearby_s:
@@ -223,10 +223,10 @@ def _why_no_windows(
     windows: Mapping[Side, Sequence[Window]],
     causes: Sequence[str],
     *,
-    blind: Sequence[str],
+    without: Sequence[str],
     seed: int | None,
 ) -> str:
-    """Which sides have no window, why, and what to do: give `blind` videos features, or take another split seed."""
+    """Which sides have no window, why, and what to do: features of the videos `without` them, or take another split seed."""
     empty = [side for side in SIDES if not windows[side]]
     longest = max(len(video.steps) for video in dataset.videos)
     missing = config.num_actions + (config.window == "after-start") - longest
@@ -238,18 +238,18 @@ def _why_no_windows(
         return f"{found} Its longest video has {counted(longest, 'step')}.{shorter}"
     reasons = "".join(f" {cause[0].upper()}{cause[1:]}." for cause in causes)
     other = f"type --split-seed {seed}" if seed is not None else "add videos"
-    if not blind:
+    if not without:
         return f"{found}{reasons} To get some, {other}; `p3iv data stats {dataset.folder}` counts them."
-    return f"{found}{reasons} {_advise_features(dataset, blind)}; or {other}."
+    return f"{found}{reasons} {_advise_features(dataset, without)}; or {other}."
 
 
-def _advise_features(dataset: Dataset, blind: Sequence[str]) -> str:
+def _advise_features(dataset: Dataset, without: Sequence[str]) -> str:
     """How to get features of videos that have none: by extracting if p3iv made the others, else by importing."""
     encoder, store = dataset.card.encoder, require_features(dataset)
     if encoder is None or encoder.fingerprint is None:
-        return f"Import {encoder or 'the'} features of {listed(blind)}"
+        return f"Import {encoder or 'the'} features of {listed(without)}"
     files = find_videos(dataset.folder / "videos")
-    names = listed([f"videos/{files[video].name if video in files else f'{video}.mp4'}" for video in blind])
+    names = listed([f"videos/{files[video].name if video in files else f'{video}.mp4'}" for video in without])
     needed = " --only-needed" if any(store.kept(video) for video in store.videos) else ""
     return f"Repair or add {names} and type: p3iv extract {dataset.folder} --overwrite{needed}"
 
