@@ -226,7 +226,7 @@ def _why_no_windows(
     without: Sequence[str],
     seed: int | None,
 ) -> str:
-    """Which sides have no window, why, and what to do: features of the videos `without` them, or take another split seed."""
+    """Which sides have no window, why, and what to do: make features of videos `without`, or take another seed."""
     empty = [side for side in SIDES if not windows[side]]
     longest = max(len(video.steps) for video in dataset.videos)
     missing = config.num_actions + (config.window == "after-start") - longest

@@ -16,6 +16,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -275,6 +276,8 @@ class _Call:
         failure = self.out / "failures" / f"{outcome.key}.txt"
         if outcome.status == "done":
             failure.unlink(missing_ok=True)  # of an earlier call
+            with suppress(OSError):  # other runs failed, or none ever did
+                failure.parent.rmdir()
             return
         self.outcomes[outcome.key] = outcome
         if outcome.status == "impossible":
