@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
-from p3iv.planners.base import PlannerShape
+from p3iv.planners.header import PlannerShape
 
 NUM_ACTIONS, FEATURE_WIDTH = 105, 512  # CrossTask's distinct steps; S3D features
 Work = Callable[[], object]

@@ -19,8 +19,8 @@ from p3iv.metrics.intervals import Clusters
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import marginal_values, score_released
+from p3iv.plans.counts import count_plans
 from p3iv.plans.decoding import VITERBI
-from p3iv.plans.distribution import count_plans
 
 
 @pytest.mark.parametrize("catalogue", [METRICS, DECODERS, SAMPLING_MODES, LOSS_TERMS])

@@ -13,7 +13,8 @@ from commands import RunP3iv
 from p3iv.errors import FeatureError, PlanError
 from p3iv.features.video import VideoReader
 from p3iv.planner import MomentReader
-from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST
 from p3iv.plans.distribution import PlanDistribution
 
 pytest.importorskip("transformers")

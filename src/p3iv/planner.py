@@ -25,11 +25,13 @@ from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_comparison
 from p3iv.errors import FeatureError, PlanError
 from p3iv.features.store import join_rows
-from p3iv.planners.checkpoint import BEST, Header, TrainedPlanner, load_ensemble
+from p3iv.planners.checkpoint import TrainedPlanner, load_ensemble
+from p3iv.planners.header import BEST, Header
 from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features
+from p3iv.plans.counts import count_plans
 from p3iv.plans.decoding import has_chain, plan_chain, plan_probability, rank_plans
-from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps, count_plans
+from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
 from p3iv.plans.draws import Draws, SampleSettings
 from p3iv.types import Array, counted, listed
 from p3iv.validation import shown

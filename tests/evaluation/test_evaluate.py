@@ -30,7 +30,8 @@ from p3iv.evaluation.tally import Tally
 from p3iv.metrics.intervals import Clusters, Interval, mean_intervals
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.baselines.retrieval import nearest_plans
-from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop

@@ -18,7 +18,8 @@ from p3iv.experiments.declarations import declarations
 from p3iv.experiments.job import score_prefixes, score_windows
 from p3iv.experiments.reproduce import ReproduceRequest, reproduce
 from p3iv.experiments.runs import SamplingVariant
-from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST
 from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
 from p3iv.training.run_folder import dataset_of

@@ -31,7 +31,7 @@ from p3iv.encoders.registry import build_encoder
 from p3iv.encoders.s3d import S3D, S3DEncoder
 from p3iv.errors import DatasetError, FeatureError
 from p3iv.features.pictures import Framing
-from p3iv.planners.checkpoint import BEST, read_header
+from p3iv.planners.header import BEST, read_header
 
 SPLIT = {"train": ["tea one", "tée"], "val": ["v3"], "test": ["v4"]}
 MOMENTS = ("--start", "kitchen/videos/v4.mp4@0.5", "--goal", "kitchen/videos/v4.mp4@2.5", "--samples", "5")

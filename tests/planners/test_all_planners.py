@@ -20,8 +20,9 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.planner import Planner
-from p3iv.planners.base import BasePlanner, Batch, PlannerShape
-from p3iv.planners.checkpoint import BEST, LAST, load_planner
+from p3iv.planners.base import BasePlanner, Batch
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST, LAST, PlannerShape
 from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from p3iv.report.write import write_report

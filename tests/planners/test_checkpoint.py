@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 
 from p3iv.data.folder import Dataset
 from p3iv.errors import CheckpointError
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.majority import Majority
 from p3iv.planners.baselines.retrieval import Retrieval
-from p3iv.planners.checkpoint import BEST, LAST, load_ensemble, load_planner, read_header
+from p3iv.planners.checkpoint import load_ensemble, load_planner
+from p3iv.planners.header import BEST, LAST, PlannerShape, read_header
 from p3iv.training.loop import TrainRequest, train
 from runs import quick
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.errors import PlanError
-from p3iv.plans.distribution import PlanDistribution, count_plans
+from p3iv.plans.counts import count_plans
+from p3iv.plans.distribution import PlanDistribution
 
 
 @given(

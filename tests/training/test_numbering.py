@@ -17,7 +17,7 @@ from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
-from p3iv.planners.checkpoint import BEST
+from p3iv.planners.header import BEST
 from p3iv.plans.draws import SampleSettings
 from p3iv.training.loop import TrainRequest, train
 from runs import quick

@@ -20,8 +20,9 @@ from p3iv.data.folder import Dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import CheckpointError, ConfigError, P3ivError, TrainingError
 from p3iv.metrics.plans import score_plans
-from p3iv.planners.base import Batch, PlannerShape
-from p3iv.planners.checkpoint import BEST, LAST, load_planner
+from p3iv.planners.base import Batch
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST, LAST, PlannerShape
 from p3iv.planners.p3iv.planner import P3IV
 from p3iv.training.loop import EpochReport, TrainRequest, train
 from runs import quick

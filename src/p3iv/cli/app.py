@@ -22,7 +22,7 @@ from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.data.folder import DatasetCard
-    from p3iv.planners.checkpoint import Header
+    from p3iv.planners.header import Header
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -134,7 +134,7 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         known = read_card(path)
         label = known.label
     else:
-        from p3iv.planners.checkpoint import BEST, read_header
+        from p3iv.planners.header import BEST, read_header
 
         known = read_header(path if path.is_file() else path / BEST)
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"

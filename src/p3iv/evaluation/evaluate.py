@@ -36,7 +36,8 @@ from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, known_references
 from p3iv.metrics.released import score_released
 from p3iv.planners.baselines.retrieval import nearest_plans
-from p3iv.planners.checkpoint import BEST, Header, TrainedPlanner, load_ensemble
+from p3iv.planners.checkpoint import TrainedPlanner, load_ensemble
+from p3iv.planners.header import BEST, Header
 from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings

@@ -18,8 +18,8 @@ from p3iv.metrics.references import ReferencePlans, references_of
 from p3iv.metrics.released import marginal_values
 from p3iv.planners.checkpoint import TrainedPlanner
 from p3iv.plans.chain import Chain
+from p3iv.plans.counts import PlanCounts, count_plans
 from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
-from p3iv.plans.distribution import PlanCounts, count_plans
 from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
 

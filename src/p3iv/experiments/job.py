@@ -36,10 +36,11 @@ from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import bitwise_ious, macro_precision
-from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.planners.checkpoint import TrainedPlanner, load_planner
+from p3iv.planners.header import BEST
 from p3iv.planners.layers import choose_device
+from p3iv.plans.counts import count_plans
 from p3iv.plans.decoding import chain_of
-from p3iv.plans.distribution import count_plans
 from p3iv.plans.draws import SampleSettings
 from p3iv.training.loop import TrainRequest, train
 from p3iv.types import counted

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from p3iv.metrics.references import ReferencePlans, match_plans
-from p3iv.plans.distribution import PlanCounts
+from p3iv.plans.counts import PlanCounts
 
 SMOOTHING = 0.01
 MAX_ENTRIES = 2**22  # of a table at a time: 32 MB

@@ -12,42 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from p3iv.config import PLANNER_SECTIONS, Config
 from p3iv.data.tensors import PlanningData
 from p3iv.metrics.plans import PlanScores
+from p3iv.planners.header import PlannerShape, SelectionScore
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
 
 Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in a single process
-
-SelectionScore = tuple[float, ...]  # of two epochs, the one with the larger score is kept
-
-
-@dataclass(frozen=True)
-class PlannerShape:
-    """Sizes that come with the data."""
-
-    horizon: PositiveInt  # T, positions that are predicted
-    num_actions: PositiveInt  # A
-    feature_width: PositiveInt  # F, of one observation
-    target_width: PositiveInt  # F_l, of a step description (or of a visual feature under strong supervision)
-
-    @classmethod
-    def of(cls, data: PlanningData, config: Config) -> PlannerShape:
-        """The sizes of a planner that is trained on these data."""
-        feature_width = data.train.start.shape[1]
-        language_width = data.language.shape[1] if data.language is not None else 1
-        return cls(
-            horizon=data.train.action_ids.shape[1],
-            num_actions=len(data.names),
-            feature_width=feature_width,
-            target_width=feature_width if config.loss.supervision == "visual" else language_width,
-        )
 
 
 @dataclass(frozen=True)

@@ -7,70 +7,39 @@ one file, saving ends with a single rename: if the process is killed at any mome
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from p3iv.config import Config, config_from
-from p3iv.encoders.identity import EncoderIdentity, IdentityOrNone, find_difference
-from p3iv.errors import CheckpointError, ConfigError
+from p3iv.errors import CheckpointError
 from p3iv.files import atomic_file
-from p3iv.metrics.plans import PlanScores
-from p3iv.planners.base import BasePlanner, Learner, PlannerShape, SelectionScore
+from p3iv.planners.base import BasePlanner, Learner
+from p3iv.planners.header import (
+    BEST,
+    LAST,
+    Header,
+    Progress,
+    check_fits,
+    difference_between,
+    header_of,
+    metadata_of,
+    open_checkpoint,
+)
 from p3iv.planners.layers import check_precision, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
-from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
-
-BEST = Path("checkpoints/best/model.safetensors")
-LAST = Path("checkpoints/last/state.safetensors")
-
-FORMAT = 4
-READABLE = (3, FORMAT)  # format 3 has only the name of the encoder
-
-MAX_HEADER = 2**24  # characters; 5,000 actions need about 300,000
+from p3iv.validation import cut
 
 Shape = tuple[int, ...]
-
-# Settings of optim that may differ when a run is resumed.
-CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learning_rate")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come."""
-
-    epoch: int  # the number of finished epochs
-    best_epoch: int
-    best: PlanScores | None  # on validation windows
-    selection_score: SelectionScore = ()  # of the best epoch
-
-
-@dataclass(frozen=True)
-class Header:
-    """Everything in a checkpoint except the tensors."""
-
-    config: Config
-    shape: PlannerShape
-    names: tuple[str, ...]  # the vocabulary
-    encoder: EncoderIdentity | None  # of the features, to encode a user's pictures in the same way
-    text_encoder: EncoderIdentity | None  # of the step embeddings
-    feature_fingerprint: str | None  # of all rows of the dataset; None in format 3
-    data_label: str
-    data_fingerprint: str  # of features, language and the windows of train, val and test
-    progress: Progress
 
 
 @dataclass(frozen=True)
@@ -112,8 +81,8 @@ def save_last(run: Path, learner: Learner, header: Header) -> None:
 
 def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     """The planner of a checkpoint file, in evaluation mode."""
-    with _opened(path) as file:
-        header = _header_of(file, path)
+    with open_checkpoint(path, "pt") as file:
+        header = header_of(file.metadata(), path)
         if header.config.optim.precision != "mixed":  # mixed precision is for training only
             check_precision(header.config.optim, torch.device(device))
         planner = _build(header, max_numbers=2 * sum(map(math.prod, _shapes_in(file).values())) + 2**20)
@@ -213,7 +182,7 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
         if other.header.names != first.header.names:
             raise CheckpointError(f"{path} has another vocabulary than {paths[0]}, so they cannot form an ensemble.")
         if other.header.shape != first.header.shape:
-            difference = _difference(other.header.shape, first.header.shape)
+            difference = difference_between(other.header.shape, first.header.shape)
             raise CheckpointError(f"{path} has {difference} as in {paths[0]}, so they cannot form an ensemble.")
         if other.header.data_fingerprint != first.header.data_fingerprint:
             raise CheckpointError(
@@ -226,8 +195,8 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
 def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
     """Restore the learner, after checking that the checkpoint matches the requested configuration."""
     path = run / LAST
-    with _opened(path) as file:
-        header = _header_of(file, path)
+    with open_checkpoint(path, "pt") as file:
+        header = header_of(file.metadata(), path)
         check_fits(header, expected, path)
         tensors = _read_tensors(file, _learner_shapes(learner, file.keys()), path)
         for prefix, module in learner.modules.items():
@@ -254,121 +223,15 @@ def _learner_shapes(learner: Learner, names: Iterable[str]) -> dict[str, Shape]:
     return shapes
 
 
-def check_fits(found: Header, expected: Header, path: Path) -> None:
-    """Refuse a checkpoint of another configuration, vocabulary, feature width or dataset, and say which."""
-    may_change = {name: getattr(expected.config.optim, name) for name in CHANGEABLE}
-    asked = replace(found.config, optim=replace(found.config.optim, **may_change))
-    for name in (field.name for field in fields(Config) if field.name != "preset"):
-        have, want = getattr(asked, name), getattr(expected.config, name)
-        if have != want:
-            option = "planner" if name == "planner" else "preset"
-            is_other = getattr(found.config, option) != getattr(expected.config, option)
-            add = f"Add --{option} {getattr(found.config, option)}, or use" if is_other else "Use"
-            raise CheckpointError(f"{path} was made with {name} {_difference(have, want)}. {add} another --out.")
-    if found.shape != expected.shape:
-        raise CheckpointError(f"{path} was made for {_difference(found.shape, expected.shape)}.")
-    if found.names != expected.names:
-        raise CheckpointError(
-            f"{path} was made for another vocabulary ({len(found.names)} actions) than that of this dataset."
-        )
-    if found.data_fingerprint != expected.data_fingerprint:
-        if difference := find_difference(expected.encoder, found.encoder):
-            raise CheckpointError(
-                f"{path} was trained on {found.encoder} features, this dataset has {expected.encoder} ones: "
-                f"{difference}. Train a new run with another --out."
-            )
-        raise CheckpointError(
-            f"{path} was trained on other features, step embeddings, windows or another split than this dataset has. "
-            f"Train a new run with another --out."
-        )
-
-
-def read_header(path: Path) -> Header:
-    """The header of a checkpoint file, without its tensors.
-
-    Raises:
-        CheckpointError: if there is no such file, or it is not a checkpoint of this format.
-    """
-    with _opened(path) as file:
-        return _header_of(file, path)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    if not path.exists():
-        raise CheckpointError(f"{_explain_missing(path)} Train first: p3iv train DIR --out RUN.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError, ConfigError) as error:
-        raise CheckpointError(f"{path} is not a p3iv checkpoint: {cut(str(error))}") from error
-
-
-def _explain_missing(path: Path) -> str:
-    run = path.parents[2] if len(path.parts) > len(BEST.parts) else path.parent
-    if not run.exists():
-        return f"There is no run {run}."
-    is_dataset = (run / "steps.csv").is_file() and not (run / "checkpoints").exists()
-    return f"{run} is a dataset folder, not a run." if is_dataset else f"{path} does not exist."
-
-
-def _header_of(file: Any, path: Path) -> Header:
-    text = (file.metadata() or {}).get("p3iv", "null")
-    if len(text) > MAX_HEADER:
-        raise ValueError(f"a header of {len(text)} characters, at most {MAX_HEADER} are allowed")
-    content = parse_json(text, parse_constant=float)
-    if not isinstance(content, dict) or "format" not in content:
-        raise ValueError("it has no header that p3iv wrote")
-    if content["format"] not in READABLE:
-        raise CheckpointError(
-            f"{path} has checkpoint format {shown(content['format'])}, but this version of p3iv reads formats "
-            f"{' and '.join(map(str, READABLE))}. Train it again: p3iv train DIR --out RUN."
-        )
-    return _header_from(content)
-
-
 def _save(path: Path, tensors: dict[str, Tensor], header: Header) -> None:
-    content = json.dumps({"format": FORMAT, **asdict(header)})
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
     with atomic_file(path) as temporary:
         try:
-            save_file(whole, temporary, metadata={"p3iv": content})
+            save_file(whole, temporary, metadata=metadata_of(header))
         except SafetensorError as error:  # a full disk, too: it is not an OSError
             raise CheckpointError(
                 f"{path} cannot be written: {error}. Make room and continue with --resume."
             ) from error
-
-
-def _header_from(content: dict[str, Any]) -> Header:
-    config, shape = config_from(content.get("config")), _checked(content, "shape", PlannerShape)
-    names: tuple[str, ...] = _checked(content, "names", tuple[PlainText, ...])
-    if shape.num_actions != len(names):
-        raise ValueError(f"{len(names)} names for {shape.num_actions} actions")
-    if shape.horizon != config.data.num_actions:
-        raise ValueError(f"{config.data.num_actions} positions in its settings and {shape.horizon} in its shape")
-    return Header(
-        config=config,
-        shape=shape,
-        names=names,
-        encoder=_checked(content, "encoder", IdentityOrNone),
-        text_encoder=_checked(content, "text_encoder", IdentityOrNone),
-        feature_fingerprint=_checked(content, "feature_fingerprint", PlainText | None),
-        data_label=_checked(content, "data_label", Label),
-        data_fingerprint=_checked(content, "data_fingerprint", PlainText),
-        progress=_checked(content, "progress", Progress),
-    )
-
-
-def _checked(content: dict[str, Any], key: str, kind: Any) -> Any:
-    """An entry of the header as the type that it must have.
-
-    Raises:
-        ValueError: naming the value that is of another type.
-    """
-    try:
-        return TypeAdapter(kind).validate_python(content.get(key))
-    except ValidationError as error:
-        raise ValueError(f"{key}: {explain(error)}") from error
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -389,12 +252,3 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) 
         number, key = name.split(".", 1)
         per_parameter.setdefault(int(number), {})[key] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": per_parameter})
-
-
-def _difference(have: Any, want: Any) -> str:
-    """The settings in which two configurations differ."""
-    if not hasattr(have, "__dataclass_fields__"):
-        return f"{shown(have)}, not {shown(want)}"
-    have, want = asdict(have), asdict(want)
-    changed = [name for name in have if have[name] != want[name]]
-    return ", ".join(f"{name}={shown(have[name])}, not {shown(want[name])}" for name in changed)

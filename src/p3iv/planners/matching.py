@@ -10,7 +10,7 @@ from p3iv.data.tensors import PlanningData
 from p3iv.encoders.identity import find_difference, note_comparison
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND
-from p3iv.planners.checkpoint import Header
+from p3iv.planners.header import Header
 
 
 def check_features(header: Header, dataset: Dataset) -> Iterator[str]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_DECODER, OWN_DECODER
 from p3iv.plans.chain import Chain
-from p3iv.plans.distribution import count_plans
+from p3iv.plans.counts import count_plans
 from p3iv.plans.draws import Draws
 from p3iv.plans.transitions import Transitions
 

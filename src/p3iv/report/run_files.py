@@ -9,7 +9,7 @@ from pathlib import Path
 from p3iv.config import Config, config_from
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation
-from p3iv.planners.checkpoint import BEST, read_header
+from p3iv.planners.header import BEST, read_header
 from p3iv.training.run_folder import ENVIRONMENT_FILE, RunEnvironment, read_environment, read_metrics
 from p3iv.validation import read_mapping
 

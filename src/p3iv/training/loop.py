@@ -22,8 +22,9 @@ from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.metrics.plans import PlanScores, score_plans
-from p3iv.planners.base import BasePlanner, Batch, Learner, PlannerShape
-from p3iv.planners.checkpoint import LAST, Header, Progress, TrainedPlanner, load_last, save_best, save_last
+from p3iv.planners.base import BasePlanner, Batch, Learner
+from p3iv.planners.checkpoint import TrainedPlanner, load_last, save_best, save_last
+from p3iv.planners.header import LAST, Header, PlannerShape, Progress
 from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions

@@ -16,7 +16,7 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
 from p3iv.files import atomic_folder, leftovers_of, write_text
-from p3iv.planners.checkpoint import BEST, LAST, Header
+from p3iv.planners.header import BEST, LAST, Header
 from p3iv.planners.registry import planner_class
 from p3iv.types import counted
 from p3iv.validation import read_model

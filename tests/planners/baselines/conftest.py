@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from p3iv.planners.base import PlannerShape
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.registry import planner_class
 from runs import quick
 

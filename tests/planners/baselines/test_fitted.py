@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.plans import score_plans
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines import retrieval
 from p3iv.planners.baselines.retrieval import nearest_plans
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import SampleSettings, blocks_of, seed_of
 from p3iv.plans.transitions import Transitions

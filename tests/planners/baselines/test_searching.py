@@ -13,10 +13,10 @@ from torch import Tensor
 
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines import autoregressive as searching
 from p3iv.planners.baselines.autoregressive import WEIGHTS, Searching
-from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST, PlannerShape
 from p3iv.planners.registry import planner_class
 from p3iv.training.loop import TrainRequest, train
 from runs import quick

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from p3iv.config import Config, ModelConfig, override
-from p3iv.planners.base import Batch, PlannerShape
+from p3iv.planners.base import Batch
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.learner import P3IVLearner
 from p3iv.planners.p3iv.losses import action_loss, diversity_loss, generator_loss, language_loss
 from p3iv.planners.p3iv.planner import P3IV

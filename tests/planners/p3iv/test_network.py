@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from p3iv.config import ModelConfig
-from p3iv.planners.base import PlannerShape
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import cosine_positions
 from p3iv.planners.p3iv.decoder import Dropout, attend_to_memory, attend_within
 from p3iv.planners.p3iv.losses import Critic

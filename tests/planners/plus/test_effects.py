@@ -12,8 +12,8 @@ from torch import Tensor
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.planner import Planner
-from p3iv.planners.base import PlannerShape
-from p3iv.planners.checkpoint import BEST, load_planner
+from p3iv.planners.checkpoint import load_planner
+from p3iv.planners.header import BEST, PlannerShape
 from p3iv.planners.plus.network import Effects
 from p3iv.planners.plus.planner import WEIGHTS, P3IVPlus, choose_weight, standard_error
 from p3iv.plans.chain import RescoredChain, fit_of

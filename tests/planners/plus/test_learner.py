@@ -12,7 +12,7 @@ import torch
 from p3iv.config import PlusConfig
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
-from p3iv.planners.base import PlannerShape
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.losses import language_loss
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, chain_scores, fit_fold_transitions
 from p3iv.planners.plus.network import LinearPath, fit_linear_path

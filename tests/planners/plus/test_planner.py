@@ -19,8 +19,8 @@ from p3iv.metrics.distributions import exact_divergences
 from p3iv.metrics.plans import PlanScores
 from p3iv.metrics.references import references_of
 from p3iv.planner import Planner
-from p3iv.planners.base import PlannerShape
-from p3iv.planners.checkpoint import BEST, TrainedPlanner, load_planner
+from p3iv.planners.checkpoint import TrainedPlanner, load_planner
+from p3iv.planners.header import BEST, PlannerShape
 from p3iv.planners.plus.planner import TEMPERATURES, P3IVPlus
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import MODES, SampleSettings

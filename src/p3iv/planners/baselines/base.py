@@ -16,7 +16,8 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import DatasetError
-from p3iv.planners.base import BasePlanner, Batch, Learner, PlannerShape, Sync
+from p3iv.planners.base import BasePlanner, Batch, Learner, Sync
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import Standardised, adam, mixed_precision
 from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, refuse_noise, seed_of
 

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.ridge import fit_on_validation, with_intercept
 from p3iv.plans.chain import Chain
 from p3iv.plans.transitions import row_transitions

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from p3iv.config import Config, ModelConfig
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.autoregressive import Memory, Searching
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import cosine_positions, mlp
 
 

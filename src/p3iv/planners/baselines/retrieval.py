@@ -17,8 +17,8 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.plans import score_plans
-from p3iv.planners.base import PlannerShape
 from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled, require_range
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import Standardised
 
 _BLOCK = 1024  # windows prepared at a time

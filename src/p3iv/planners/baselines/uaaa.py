@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import Batch, PlannerShape, Sync
+from p3iv.planners.base import Batch, Sync
 from p3iv.planners.baselines.autoregressive import Autoregressive, Memory
 from p3iv.planners.baselines.base import LossLearner
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import mlp
 from p3iv.planners.p3iv.losses import action_loss
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from p3iv.config import ModelConfig
-from p3iv.planners.base import PlannerShape
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import Standardised, cosine_positions, mlp
 from p3iv.planners.p3iv.decoder import MemoryDecoder
 

@@ -8,7 +8,8 @@ from torch import Tensor
 from p3iv.catalogue import LOSS_TERMS
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.base import BasePlanner, PlannerShape, Sync
+from p3iv.planners.base import BasePlanner, Sync
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.learner import P3IVLearner
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler

@@ -19,7 +19,7 @@ from torch.nn import functional
 from p3iv.config import Config, PlusConfig
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.errors import ConfigError
-from p3iv.planners.base import PlannerShape
+from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import mlp
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.ridge import PENALTIES, GroupedRidge, RidgeFit

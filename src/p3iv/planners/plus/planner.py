@@ -10,7 +10,8 @@ from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.distributions import exact_divergences
 from p3iv.metrics.plans import PlanScores, accuracies, ious, successes
 from p3iv.metrics.references import references_of
-from p3iv.planners.base import BasePlanner, SelectionScore, Sync
+from p3iv.planners.base import BasePlanner, Sync
+from p3iv.planners.header import SelectionScore
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
 from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
 from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
