@@ -18,7 +18,8 @@ from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import DatasetError, P3ivError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
-from p3iv.planner import MomentReader, Planner
+from p3iv.moments import MomentReader
+from p3iv.planner import Planner
 from p3iv.planners.header import BEST, read_header
 from p3iv.plans.distribution import PlanDistribution
 from p3iv.plans.draws import SampleSettings

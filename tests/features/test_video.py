@@ -20,7 +20,7 @@ from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
 from p3iv.features.video import VideoReader, find_fault
-from p3iv.planner import PICTURES
+from p3iv.moments import PICTURES
 
 B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
 EVEN_MS = [40 * number for number in range(200)]

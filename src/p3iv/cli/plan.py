@@ -73,7 +73,8 @@ def plan_command(
     """
     import torch  # takes a second to import
 
-    from p3iv.planner import NUM_PLANS, EncoderChoice, Planner, needs_encoder
+    from p3iv.moments import EncoderChoice, needs_encoder
+    from p3iv.planner import NUM_PLANS, Planner
 
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from p3iv.catalogue import BASELINES, RETRIEVAL
 from p3iv.data.folder import Dataset, require_features
-from p3iv.data.tensors import PlanningData
 from p3iv.encoders.identity import find_difference, note_comparison
 from p3iv.errors import DatasetError
 from p3iv.features.store import AROUND
 from p3iv.planners.header import Header
+
+if TYPE_CHECKING:
+    from p3iv.data.tensors import PlanningData  # imports torch
 
 
 def check_features(header: Header, dataset: Dataset) -> Iterator[str]:

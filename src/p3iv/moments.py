@@ -1,0 +1,222 @@
+"""Moments to plan from (a second of a video, a picture, features), each as the observation (F,) of a planner."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from p3iv.catalogue import MOMENT_FORMS
+from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_comparison
+from p3iv.errors import FeatureError, PlanError
+from p3iv.features.store import join_rows
+from p3iv.planners.matching import check_features
+from p3iv.types import Array
+from p3iv.validation import shown
+
+if TYPE_CHECKING:
+    from p3iv.data.folder import Dataset
+    from p3iv.encoders.base import VideoEncoder
+    from p3iv.planners.header import Header
+
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+ONE_MOMENT = (*(suffix for suffix in PICTURES if suffix != ".gif"), ".npy")  # files that take no @SECONDS
+
+OnNote = Callable[[str], object]
+
+_MOMENT = re.compile(r"(?P<video>.+)@(?P<second>\d+(\.\d+)?)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class EncoderChoice:
+    """What a user says about the encoder of new videos and pictures; it must be the one of the planner's features."""
+
+    name: str | None = None  # None: as in the checkpoint
+    weights: str | None = None
+    allow_download: bool = False  # of the model that `weights` or the checkpoint names on the hub
+
+
+class MomentReader:
+    """Reads moments in the form that one planner needs; the encoder is built when a picture or video first needs it.
+
+    Args:
+        header: of the planner's checkpoint.
+        choice: what the user says about the encoder.
+        on_note: is called with what the user should know.
+    """
+
+    def __init__(self, header: Header, choice: EncoderChoice | None = None, on_note: OnNote = warnings.warn) -> None:
+        self._header, self._choice, self._on_note = header, choice or EncoderChoice(), on_note
+        self._observation = header.config.data.observation
+        self.dataset: Dataset | None = None  # where VIDEO@SECONDS is looked up, if there is one
+
+    def use_dataset(self, dataset: Dataset) -> None:
+        """Look VIDEO@SECONDS up in this dataset.
+
+        Raises:
+            DatasetError: its features are not those of the planner's encoder.
+        """
+        for note in check_features(self._header, dataset):
+            self._on_note(note)
+        self.dataset = dataset
+
+    def read(self, text: str) -> Array:
+        """The observation (F,) of a moment.
+
+        Raises:
+            P3ivError: naming the moment and the forms that a moment can have.
+        """
+        moment = _MOMENT.fullmatch(text)
+        if moment is not None and is_of_dataset(text) and self.dataset is not None:
+            from p3iv.data.tensors import observe_moments
+
+            found = observe_moments(self.dataset, [(moment["video"], float(moment["second"]))], self._observation)
+            return np.asarray(found[0])
+        return join_rows(self._rows(text), self._observation)
+
+    def _rows(self, text: str) -> Array:
+        """The rows of a picture or a feature file, or those around a second of a video: (N, F) float32."""
+        moment, path = _MOMENT.fullmatch(text), Path(text)
+        if moment is not None and not is_of_dataset(text):
+            from p3iv.extraction.worker import encode_moment
+
+            if Path(moment["video"]).suffix.lower() in ONE_MOMENT:
+                kind = "a file of features" if moment["video"].lower().endswith(".npy") else "a picture"
+                raise PlanError(f"{moment['video']} is {kind}; write it without @{moment['second']}.")
+            return encode_moment(Path(moment["video"]), float(moment["second"]), self.encoder)
+        if not _is_file(text):
+            raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
+        if path.suffix.lower() == ".npy":
+            from p3iv.features.arrays import read_observation
+
+            return read_observation(path).astype(np.float32)
+        if path.suffix.lower() in PICTURES:
+            from p3iv.extraction.worker import encode_picture
+
+            return encode_picture(path, self.encoder)
+        raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
+
+    @cached_property
+    def encoder(self) -> VideoEncoder:
+        """The encoder of the features that the planner was trained on.
+
+        Raises:
+            PlanError: it is not known, or the one that was found is another.
+        """
+        from p3iv.encoders.base import EncoderOptions
+        from p3iv.encoders.registry import build_encoder
+
+        expected, choice = self._header.encoder, self._choice
+        name = self._encoder_name()
+        try:
+            encoder = build_encoder(name, EncoderOptions(self._weights(), allow_download=choice.allow_download))
+        except FeatureError as error:
+            raise (PlanError(f"{error}. {self._what_to_type(name)}") if self._needless_options() else error) from error
+        if difference := find_difference(encoder.identity, expected):
+            raise PlanError(
+                f"This planner was trained on features of {expected}, but {encoder.identity} is another encoder: "
+                f"{difference}. {self._what_to_type(expected.name if expected else name)}"
+            )
+        for note in note_comparison(encoder.identity, expected):
+            self._on_note(note)
+        return encoder
+
+    def _encoder_name(self) -> str:
+        from p3iv.encoders.registry import VIDEO_ENCODERS
+
+        expected, choice = self._header.encoder, self._choice
+        name = choice.name or (expected.name if expected else None)
+        is_other = expected is not None and expected.name not in (*VIDEO_ENCODERS, IMPORTED, PRECOMPUTED)
+        if is_other or name is None or (choice.name is None and name not in VIDEO_ENCODERS):
+            advice = (
+                "To plan from videos and pictures, type: p3iv extract DIR --overwrite, then train again."
+                if is_other
+                else f"If one of p3iv's encoders made them, name it: --encoder {'|'.join(VIDEO_ENCODERS)}, with its "
+                f"--weights."
+            )
+            raise PlanError(
+                f"This planner was trained on {expected or 'unnamed'} features, which cannot be computed "
+                f"from pictures here. Give a .npy of such features, or VIDEO@SECONDS of the dataset. {advice}"
+            )
+        return name
+
+    def _weights(self) -> str | None:
+        """The weights that the user gave, or those of the checkpoint; a path in a checkpoint is never opened."""
+        from p3iv.encoders.registry import ENCODERS
+
+        expected, choice = self._header.encoder, self._choice
+        if choice.weights is not None or choice.name is not None or expected is None:
+            return choice.weights
+        if expected.fingerprint is None:
+            raise PlanError(
+                f"The checkpoint says that its features are of {expected}, but not with which weights. Name the "
+                f"encoder yourself; that it is the same cannot be checked. {self._what_to_type(expected.name)}"
+            )
+        if expected.weights is not None and not (ENCODERS[expected.name].on_hub and expected.is_hub_name):
+            raise PlanError(
+                f"This planner was trained on features of {expected.name} with the weights {expected.weights}, which "
+                f"are not in the checkpoint. {self._what_to_type(expected.name)}"
+            )
+        return expected.weights
+
+    def _needless_options(self) -> str:
+        """The options with which the user chose an encoder, where the checkpoint's own needs none of them."""
+        expected, choice = self._header.encoder, self._choice
+        if expected is None or expected.fingerprint is None or expected.weights is not None:
+            return ""
+        given = {"--encoder": choice.name, "--weights": choice.weights}
+        return " and ".join(option for option, value in given.items() if value is not None)
+
+    def _what_to_type(self, name: str) -> str:
+        from p3iv.encoders.registry import ENCODERS
+
+        if options := self._needless_options():
+            return f"Leave out {options}: the planner's features are of the packaged weights."
+        file = self._header.encoder.weights if self._header.encoder else None
+        needs = file or (name in ENCODERS and ENCODERS[name].weights)
+        weights = (
+            f" --weights {file or 'FILE'}" if needs else " (with --weights FILE if they are not the packaged ones)"
+        )
+        return f"Type: --encoder {name}{weights}, or give moments of the dataset (VIDEO@SECONDS) or arrays of features."
+
+
+def is_of_dataset(text: str) -> bool:
+    """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is not a file."""
+    moment = _MOMENT.fullmatch(text)
+    return moment is not None and not _is_file(moment["video"])
+
+
+def needs_encoder(text: str) -> bool:
+    """Whether a moment is of a video file or a picture, not of features."""
+    return not is_of_dataset(text) and Path(text).suffix.lower() != ".npy"
+
+
+def _explain_moment(text: str) -> str:
+    """What is wrong with a text that is neither a file nor has a number of seconds at its end."""
+    _, at, second = text.rpartition("@")
+    if not at:
+        return f"There is no file {shown(text)}."
+    hint = ""
+    if clock := re.fullmatch(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", second):
+        hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        hint = f"; for {second} type @{3600 * hours + 60 * minutes + seconds:.10g}"
+    elif number := re.fullmatch(r"(\d+(?:\.\d+)?) ?[a-z]+", second):
+        hint = f"; type @{number[1]}"
+    elif second.startswith("-"):
+        hint = " from 0"
+    return f"{shown(second)} is not a number of seconds{hint}."
+
+
+def _is_file(text: str) -> bool:
+    """Whether there is such a file; a text that is too long for a file name names none."""
+    try:
+        return Path(text).is_file()
+    except OSError:
+        return False
