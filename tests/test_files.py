@@ -162,6 +162,6 @@ def test_leftovers_anywhere_in_a_folder_are_removed_except_those_of_running_proc
 def test_errors_can_be_sent_to_another_process() -> None:
     error = MissingExtraError("ray", "ray", "--engine ray")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
-    error = MissingExtraError("a and b", "x", "This", command="pip install a b")
+    error = MissingExtraError("a and b", "x", "This", "or do without")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
-    assert str(error) == "This needs a and b, which are not installed. Type: pip install a b"
+    assert str(error) == "This needs a and b, which are not installed. Type: pip install 'p3iv[x]' (or do without)"

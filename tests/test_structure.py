@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
 MAX_LEVELS = 22
 MAX_MODULES = 149
-MAX_LAYERS = 15
+MAX_LAYERS = 16
 MAX_LINES = 400
 MIN_MEDIAN_LINES = 120
 

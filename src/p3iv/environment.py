@@ -12,7 +12,7 @@ from typing import Any
 
 FOR_DEVELOPERS = ("dev", "docs")  # extras that no command of ours needs
 
-_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)[^;]*(;.*extra == ['\"](?P<extra>[\w-]+)['\"])?")
+_REQUIREMENT = re.compile(r"(?P<spec>(?P<name>[\w.-]+)[^;]*)(;.*extra == ['\"](?P<extra>[\w-]+)['\"])?")
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,35 @@ def describe_environment() -> Environment:
     )
 
 
-def requirements() -> dict[str, tuple[str, ...]]:
-    """The packages that each extra needs, from the metadata of the installed package; "" is the core."""
+def requirements() -> dict[str, dict[str, str]]:
+    """The packages that each extra needs, with their versions, from the metadata of p3iv; "" is the core.
+
+    Example:
+        >>> requirements()["video"]
+        {'av': 'av>=18', 'pillow': 'pillow>=10'}
+    """
     try:
         lines = metadata.requires("p3iv") or []
     except metadata.PackageNotFoundError:  # run from its sources without an installation
         lines = []
-    packages: dict[str, tuple[str, ...]] = {"": ()}
+    packages: dict[str, dict[str, str]] = {"": {}}
     for line in lines:
         match = _REQUIREMENT.match(line)
         extra = (match["extra"] or "") if match else ""
         if match and extra not in FOR_DEVELOPERS:
-            packages[extra] = (*packages.get(extra, ()), match["name"])
+            packages.setdefault(extra, {})[match["name"]] = match["spec"].strip()
     return packages
+
+
+def install_command(extra: str) -> str:
+    """The command that installs what is missing of an extra.
+
+    It names the packages and not p3iv[extra], so that it works for a clone, for a wheel and wherever p3iv came from.
+    """
+    packages = requirements().get(extra, {})
+    missing = [spec for name, spec in packages.items() if _version(name) is None]
+    wanted = missing or list(packages.values()) or [f"p3iv[{extra}]"]
+    return " ".join(["pip install", *(f"'{spec}'" for spec in wanted)])
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:

@@ -30,14 +30,16 @@ class ConfigError(P3ivError):
 class MissingExtraError(P3ivError):
     """An optional dependency is not installed."""
 
-    def __init__(self, module: str, extra: str, purpose: str, command: str | None = None) -> None:
-        super().__init__(module, extra, purpose, command)  # from which pickle makes it again in another process
+    def __init__(self, module: str, extra: str, purpose: str, otherwise: str = "") -> None:
+        super().__init__(module, extra, purpose, otherwise)  # from which pickle makes it again in another process
 
     def __str__(self) -> str:
-        module, extra, purpose, command = self.args
-        command = command or f"pip install 'p3iv[{extra}]'"
+        from p3iv.environment import install_command  # reads metadata, which takes time
+
+        module, extra, purpose, otherwise = self.args
         are = "are" if " and " in module else "is"
-        return f"{purpose} needs {module}, which {are} not installed. Type: {command}"
+        advice = f" ({otherwise})" if otherwise else ""
+        return f"{purpose} needs {module}, which {are} not installed. Type: {install_command(extra)}{advice}"
 
 
 class CheckpointError(P3ivError):

@@ -93,7 +93,7 @@ def info(
 
     The fingerprint of an encoder covers its weights and preprocessing. A planner plans from videos with the same one.
     """
-    from p3iv.environment import describe_environment, requirements
+    from p3iv.environment import describe_environment, install_command
 
     if path is not None:
         _show_encoder(path, as_json=as_json)
@@ -113,7 +113,7 @@ def info(
     ]
     width = _print_rows(rows)
     for extra, there in environment.extras.items():
-        state = "installed" if there else f"missing {', '.join(requirements()[extra])}: pip install 'p3iv[{extra}]'"
+        state = "installed" if there else f"missing: {install_command(extra)}"
         out.print(f"{'extra ' + extra:<{width}}{state}")
 
 

@@ -24,6 +24,7 @@ from p3iv.data.folder import (
     unknown_keys,
 )
 from p3iv.data.windows import MIN_VIDEOS, choose_split
+from p3iv.environment import install_command
 from p3iv.errors import P3ivError
 from p3iv.features.language import read_language
 from p3iv.readers.folder import read_folder, read_split, read_video_column
@@ -77,7 +78,7 @@ def _check_contents(files: list[Path]) -> Iterator[Finding]:
     if empty := [path.name for path in files if path.stat().st_size == 0]:
         yield Finding("error", f"videos/ has {counted(len(empty), 'empty file')}: {listed(empty)}")
     if find_spec("av") is None:
-        yield Finding("warning", "the files in videos/ were not opened: PyAV is missing (pip install 'p3iv[video]')")
+        yield Finding("warning", f"the files in videos/ were not opened: PyAV is missing ({install_command('video')})")
         return
     from p3iv.features.video import find_fault  # needs PyAV
 

