@@ -25,6 +25,7 @@ from p3iv.planners.plus.planner import TEMPERATURES, P3IVPlus
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.loop import TrainRequest, train
+from p3iv.types import Progress
 from planners.plus.conftest import batch, quick
 
 
@@ -54,9 +55,10 @@ def chain(trained: TrainedPlanner, data: PlanningData) -> Chain:
 def test_few_windows_make_more_epochs(dataset: Dataset, data: PlanningData, tmp_path: Path) -> None:
     config = quick(optim__epochs=None, optim__max_cpu_s=1e-9)  # after the first epoch no other is begun
     epochs = -(-240 // -(-len(data.train) // 64))
-    seen = []
-    train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=lambda report: seen.append(report.epochs)))
-    assert seen == [epochs]
+    seen: list[Progress] = []
+    train(TrainRequest(dataset, tmp_path / "run", config, on_progress=seen.append))
+    assert {at.total for at in seen[:-1]} == {epochs}
+    assert (seen[-1].done, seen[-1].total) == (1, 1)
     assert epochs > 12
 
 
