@@ -104,7 +104,7 @@ class Comparison:
         dict[str, Any], ...
     ]  # as in comparison.csv: horizon, planner, seeds, success_rate, success_rate_low, ...
     failures: dict[str, str]  # of runs that failed, or are impossible with this dataset: the reason, by their names
-    result: FillResult
+    result: FillResult  # internal: what the command prints
 
     @classmethod
     def of(cls, out: Path, result: FillResult) -> Comparison:
