@@ -205,7 +205,8 @@ def redistribute(logs: Array, fit: Array) -> Array:
     """Redistribute the joint probability of plans, mostly in proportion to p exp(fit): log p (N, n) -> (N, n)."""
     reweighted = logs + fit
     shares = _without(reweighted, log_sum(reweighted)[:, None]) + log_sum(logs)[:, None]
-    mixed = np.logaddexp(shares + math.log(1 - UNCHANGED_SHARE), logs + math.log(UNCHANGED_SHARE))
+    with np.errstate(invalid="ignore"):  # nan where nothing is possible
+        mixed = np.logaddexp(shares + math.log(1 - UNCHANGED_SHARE), logs + math.log(UNCHANGED_SHARE))
     return np.where(logs > -np.inf, mixed, logs)  # impossible plans stay impossible
 
 
