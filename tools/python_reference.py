@@ -22,6 +22,7 @@ GROUPS = {
     "Progress and errors": ("p3iv.types", "p3iv.errors"),
 }
 _SECTION = re.compile(r"(?m)^(Args|Returns|Yields|Raises|Example):\n((?:(?: {4}.*)?(?:\n|\Z))+)")
+_FACTORY = re.compile(r" = [Ff]ield\([^)]*\)")  # how a field is checked or made; what it is stands before
 _ITEM = re.compile(r"(?m)^(\w+): ((?:.*)(?:\n {4}.*)*)")
 
 
@@ -29,9 +30,14 @@ def python_reference() -> str:
     """All public names, group by group, then the classes of what the functions return."""
     parts = []
     for title, modules in GROUPS.items():
-        names = sorted(public_names(*modules), key=lambda name: (not name[0].isupper(), name))
+        names = [name for module in modules for name in sorted(public_names(module), key=_first_line)]
         parts += [f"## {title}", *(entry(name, getattr(p3iv, name)) for name in names)]
     return "\n\n".join([*parts, "## Results", *(class_entry(kind.__name__, kind) for kind in result_classes())])
+
+
+def _first_line(name: str) -> int:
+    """Where its module defines a public name."""
+    return inspect.getsourcelines(getattr(p3iv, name))[1]
 
 
 def public_names(*modules: str) -> list[str]:
@@ -86,12 +92,12 @@ def _parameter(parameter: inspect.Parameter, known: inspect.Signature) -> Iterat
 def _shown(default: object) -> str:
     if inspect.isroutine(default):
         return f"{str(default.__module__).lstrip('_')}.{default.__name__}"
-    return repr(default)
+    return f'"{default}"' if isinstance(default, str) else repr(default)
 
 
 def annotation(value: Any) -> str:
     """A type as it is written in the source."""
-    return value if isinstance(value, str) else inspect.formatannotation(value)
+    return value.replace("'", '"') if isinstance(value, str) else inspect.formatannotation(value)
 
 
 def markdown(doc: str) -> str:
@@ -117,7 +123,11 @@ def without_prompts(example: str) -> str:
     """An example without >>>, and with what it prints as comments."""
     if ">>>" not in example:
         return example
-    lines = [line[4:] if line[:3] in (">>>", "...") else f"# {line}" for line in example.splitlines() if line]
+    lines: list[str] = []
+    for line in filter(None, example.splitlines()):
+        if line.startswith(">>>") and lines and lines[-1].startswith("    "):
+            lines.append("")  # after the body of a function
+        lines.append(line[4:] if line[:3] in (">>>", "...") else f"# {line}")
     return "\n".join(lines)
 
 
@@ -153,7 +163,7 @@ def fields_of(kind: type) -> list[str]:
     nodes = [node for node in getattr(tree, "body", []) if isinstance(node, ast.AnnAssign)]
     lines = source.splitlines()
     found = [textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno])) for node in nodes]
-    return [field for field in found if "# internal" not in field and not field.startswith("model_config")]
+    return [_FACTORY.sub("", field) for field in found if "# internal" not in field]
 
 
 def result_classes(depth: int = 2) -> list[type]:

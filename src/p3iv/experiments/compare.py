@@ -100,9 +100,7 @@ class Comparison:
     """Planners compared on the same windows."""
 
     out: Path  # has index.html, comparison.csv, tables/ and runs/
-    rows: tuple[
-        dict[str, Any], ...
-    ]  # as in comparison.csv: horizon, planner, seeds, success_rate, success_rate_low, ...
+    rows: tuple[dict[str, Any], ...]  # as in comparison.csv: horizon, planner, seeds, success_rate, ...
     failures: dict[str, str]  # of runs that failed, or are impossible with this dataset: the reason, by their names
     result: FillResult  # internal: what the command prints
 
