@@ -117,6 +117,16 @@ class Window:
 
 
 @dataclass(frozen=True)
+class PlanScores:
+    """How good the plans of some windows are: means, as shares from 0 to 1."""
+
+    success_rate: float
+    mean_accuracy: float
+    mean_iou: float
+    num_windows: int
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far long work has come; functions that take long call `progress` with it.
 

@@ -269,7 +269,7 @@ def extract(
     Example:
         >>> report = p3iv.extract("my_kitchen", only_needed=True)
         >>> report.encoder.name, report.features.num_videos
-        ('efficientnet_lite0', 3)
+        ('efficientnet-lite0', 6)
     """
     from p3iv.extraction.extract import extract_features
     from p3iv.extraction.request import ExtractionRequest

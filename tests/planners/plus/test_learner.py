@@ -19,7 +19,6 @@ from p3iv.planners.plus.network import LinearPath, fit_linear_path
 from p3iv.planners.plus.planner import P3IVPlus
 from p3iv.plans.transitions import FLOOR, backoff_transitions, log_transitions
 from planners.plus.conftest import batch, quick
-from plans.test_chain import all_plans, log_weights
 
 
 def learner(data: PlanningData, **changes: Any) -> PlusLearner:
