@@ -19,7 +19,9 @@ from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from p3iv.encoders.base import (
+    Clips,
     EncoderOptions,
+    Rows,
     describe_clips,
     identify,
     load_strictly,
@@ -34,7 +36,7 @@ NAME: Final = "efficientnet-lite0"
 
 WIDTH: Final = 1280
 
-_MEAN, _SCALE = 127.0, 128.0
+MEAN, SCALE = 127.0, 128.0
 
 # kernel, stride, expansion, channels, blocks
 _STAGES: Final[Sequence[tuple[int, int, int, int, int]]] = (
@@ -128,17 +130,17 @@ class EfficientNetLite0Encoder:
         self.network = EfficientNetLite0()
         load_strictly(self.network, state, str(path))
         self.network.eval().requires_grad_(False)
-        about = {"clips": describe_clips(self), "scaling": [_MEAN, _SCALE], "output": "mean of the last feature map"}
+        about = {"clips": describe_clips(self), "scaling": [MEAN, SCALE], "output": "mean of the last feature map"}
         self.identity = identify(NAME, options.weights, self.network.state_dict(), **about)
         fold_norms(self.network)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @torch.inference_mode()
-    def encode(self, clips: Tensor) -> Tensor:
+    def encode(self, clips: Clips) -> Rows:
         """(B, 1, 3, S, S) uint8 -> (B, 1280)."""
-        images = (clips[:, 0].to(torch.float32) - _MEAN) / _SCALE
+        images = (torch.from_numpy(clips)[:, 0].to(torch.float32) - MEAN) / SCALE
         features: Tensor = self.network(images.contiguous(memory_format=torch.channels_last))
-        return features
+        return features.numpy()
 
 
 def fold_norms(network: EfficientNetLite0) -> None:
