@@ -35,7 +35,7 @@ def test_api_command_and_evaluation_draw_the_same_plans(
     run: Path, tabletop: Path, tmp_path: Path, p3iv: RunP3iv
 ) -> None:
     planner = Planner.from_pretrained(run)
-    data = load_planning_data(open_dataset(tabletop), planner.trained.header.config.data)
+    data = load_planning_data(open_dataset(tabletop), planner.header.config.data)
     window = data.test.windows[3]
     alone = planner.plan(data.test.start[3], data.test.goal[3], num_samples=200, seed=4, mode="argmax")
     together = planner.plan_many(data.test.start[:6], data.test.goal[:6], num_samples=200, seed=4, mode="argmax")
@@ -62,7 +62,7 @@ def test_the_command_prints_one_probability_per_plan_and_samples_only_if_asked(
     run: Path, tabletop: Path, p3iv: RunP3iv
 ) -> None:
     planner = Planner.from_pretrained(run)
-    data = load_planning_data(open_dataset(tabletop), planner.trained.header.config.data)
+    data = load_planning_data(open_dataset(tabletop), planner.header.config.data)
     window = data.test.windows[0]
     ends = [f"{window.video}@{second}" for second in (window.start_s, window.goal_s)]
     command = ("plan", run, "--start", ends[0], "--goal", ends[1], "--top", "2")
@@ -165,7 +165,7 @@ def test_a_moment_after_the_end_is_refused(run: Path, tabletop: Path) -> None:
 
 def test_observations_of_another_shape_are_refused(run: Path) -> None:
     planner = Planner.from_pretrained(run)
-    width = planner.trained.header.shape.feature_width
+    width = planner.header.shape.feature_width
     for start in (np.zeros(width + 1), np.zeros((2, width)), np.full(width, np.nan)):
         with pytest.raises(PlanError, match="start"):
             planner.plan(start, np.zeros(width))
@@ -196,7 +196,7 @@ def test_importing_the_planner_loads_little() -> None:
 
 
 def test_loading_and_using_a_planner_loads_no_other_planner_and_no_training(run: Path) -> None:
-    width = Planner.from_pretrained(run).trained.header.shape.feature_width
+    width = Planner.from_pretrained(run).header.shape.feature_width
     modules = loaded_modules(f"Planner.from_pretrained({str(run)!r}).plan([0.5] * {width}, [0.1] * {width})")
     unwanted = (
         "p3iv.training",

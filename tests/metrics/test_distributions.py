@@ -17,7 +17,7 @@ from metrics.conftest import Case, cases
 from p3iv.errors import PlanError
 from p3iv.metrics.distributions import cosine_distances, distribution_values, exact_divergences
 from p3iv.metrics.references import MAX_PAIRS, ReferencePlans, known_references, references_of
-from p3iv.plans.counts import PlanCounts, count_plans
+from p3iv.metrics.counts import PlanCounts, count_plans
 
 Plan = tuple[int, ...]
 

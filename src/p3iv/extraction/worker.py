@@ -22,7 +22,7 @@ from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
 from p3iv.extraction.request import EncodedVideo, EncodingSpec, ExtractionRequest, VideoTask
 from p3iv.features.arrays import as_rows
-from p3iv.features.pictures import Picture, frame_picture, read_picture
+from p3iv.features.pictures import Picture, frame_picture
 from p3iv.features.store import rows_around
 from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
@@ -132,18 +132,18 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
         return rows[np.searchsorted(different, seconds)]
 
 
-def encode_picture(path: Path, encoder: VideoEncoder) -> Array:
+def encode_picture(picture: Picture, encoder: VideoEncoder, name: str) -> Array:
     """The row of a single picture, (1, F) float32.
 
     Raises:
-        FeatureError: naming the file; also for an encoder of clips, which has never seen one without motion.
+        FeatureError: naming the picture; for an encoder of clips, which has never seen one without motion.
     """
     if encoder.frames_per_clip > 1:
         raise FeatureError(
-            f"{path}: {encoder.identity.name} encodes clips of {encoder.frames_per_clip} frames, not single pictures. "
+            f"{name}: {encoder.identity.name} encodes clips of {encoder.frames_per_clip} frames, not single pictures. "
             f"Give a moment of a video: VIDEO.mp4@SECONDS."
         )
-    return _rows([encoder.encode(_frame(read_picture(path), encoder)[None, None])])
+    return _rows([encoder.encode(_frame(picture, encoder)[None, None])])
 
 
 @lru_cache(maxsize=1)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p3iv.errors import FeatureError, MissingExtraError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def read_picture(path: Path) -> Picture:
         FeatureError: naming the file.
     """
     try:
-        from PIL import Image, ImageOps  # only single pictures need Pillow
+        from PIL import Image  # only single pictures need Pillow
     except ImportError as error:
         raise MissingExtraError("Pillow", "video", "Reading a picture") from error
 
@@ -90,6 +93,13 @@ def read_picture(path: Path) -> Picture:
                 raise FeatureError(
                     f"{path}: a picture of {image.width} x {image.height}; {MAX_PIXELS:,} pixels at most"
                 )
-            return Picture(np.array(ImageOps.exif_transpose(image).convert("RGB")))
+            return picture_of_image(image)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise FeatureError(f"{path}: cannot be read as a picture ({error})") from error
+
+
+def picture_of_image(image: Image) -> Picture:
+    """An image of Pillow, rotated as its metadata say."""
+    from PIL import ImageOps
+
+    return Picture(np.array(ImageOps.exif_transpose(image).convert("RGB")))

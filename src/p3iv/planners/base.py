@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -134,7 +135,8 @@ class BasePlanner(nn.Module, ABC):
         own = self.plan(start, goal)
         if own is not None:
             return own
-        return Chain.of(self.action_logits(start, goal).softmax(dim=-1), transitions.row).best_paths()[0]
+        emissions = self.action_logits(start, goal).softmax(dim=-1).cpu().double().numpy()
+        return torch.from_numpy(Chain.of(emissions, transitions.row).best_paths()[0])
 
     def calibrate(self, data: PlanningData) -> None:
         """Choose on validation windows, after every epoch, what is not trained; by default nothing."""

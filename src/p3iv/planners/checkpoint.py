@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -33,7 +33,7 @@ from p3iv.planners.header import (
     metadata_of,
     open_checkpoint,
 )
-from p3iv.planners.layers import check_precision, dtype_of
+from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
@@ -51,6 +51,19 @@ class TrainedPlanner:
     header: Header
     others: tuple[TrainedPlanner, ...] = ()  # the rest of an ensemble
 
+    name: ClassVar[str] = "torch"  # as a backend of `p3iv.Planner`
+
+    @property
+    def device(self) -> str:
+        """Where it computes, such as cpu."""
+        return str(next(iter(self.planner.state_dict().values())).device)
+
+    def to(self, device: str) -> TrainedPlanner:
+        """The same planner, or ensemble, on another device."""
+        chosen = choose_device(device)
+        check_precision(self.header.config.optim, chosen)
+        return replace(self, planner=self.planner.to(chosen), others=tuple(one.to(device) for one in self.others))
+
     def sampler(self, settings: SampleSettings) -> Sampler:
         """The sampler of this planner, or of the ensemble."""
         own = self.planner.sampler(settings)
@@ -60,9 +73,9 @@ class TrainedPlanner:
 def save_best(run: Path, trained: TrainedPlanner) -> None:
     """Write the planner and the transitions that its plans are decoded with."""
     tensors = {f"planner.{name}": tensor for name, tensor in trained.planner.state_dict().items()}
-    transitions = asdict(trained.transitions)
-    smoothing = torch.tensor(transitions.pop("smoothing"), dtype=torch.float64)
-    tensors |= {"transitions.smoothing": smoothing} | {f"transitions.{kind}": t for kind, t in transitions.items()}
+    transitions = trained.transitions
+    tensors |= {f"transitions.{kind}": torch.from_numpy(transitions.kind(kind)) for kind in ("row", "paper")}
+    tensors["transitions.smoothing"] = torch.tensor(transitions.smoothing, dtype=torch.float64)
     _save(run / BEST, tensors, trained.header)
 
 
@@ -92,7 +105,8 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
         matrices = _part(tensors, "transitions")
         if any(bool((matrix < 0).any()) for matrix in matrices.values()):
             raise ValueError("its transitions are negative")
-    transitions = Transitions(matrices["row"], matrices["paper"], float(matrices["smoothing"]))
+    row, paper = (matrices[kind].numpy() for kind in ("row", "paper"))
+    transitions = Transitions(row, paper, float(matrices["smoothing"]))
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
 

@@ -98,8 +98,23 @@ class Backend(Protocol):
     def transitions(self) -> Transitions:
         """The matrices that its plans are decoded with."""
 
+    @property
+    def name(self) -> str:
+        """The library that computes: torch or onnx."""
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+
     def sampler(self, settings: SampleSettings) -> Sampler:
         """What draws its plans."""
+
+    def to(self, device: str) -> Backend:
+        """The same planner on another device.
+
+        Raises:
+            ConfigError: it cannot compute there.
+        """
 
 
 def read_header(path: Path) -> Header:

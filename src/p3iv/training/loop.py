@@ -122,7 +122,7 @@ class _TrainingRun:
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.transitions = Transitions.fit(
-            data.train_sequences, data.val_sequences, data.train.action_ids, len(data.names)
+            data.train_sequences, data.val_sequences, data.train.action_ids.numpy(), len(data.names)
         )
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)

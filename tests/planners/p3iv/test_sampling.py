@@ -11,7 +11,7 @@ from p3iv.errors import ConfigError
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler, source_of
-from p3iv.plans.counts import count_plans
+from p3iv.metrics.counts import count_plans
 from p3iv.plans.decoding import VITERBI, chain_of, decode, decode_all, decoders_of
 from p3iv.plans.draws import BLOCK, MODES, Draws, SampleSettings, blocks_of, seed_of
 from p3iv.plans.transitions import Transitions, uniform_transitions

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.plans.distribution import PlanDistribution
-from p3iv.report.graph import MAX_NODES, Plan, PlanGraph, merge_plans
-from p3iv.report.graph_drawing import HORIZONTAL, RIBBON, VERTICAL, Layout, Style, draw_graph, text_width, wrap_text
+from p3iv.drawing.graph import MAX_NODES, Plan, PlanGraph, merge_plans
+from p3iv.drawing.graph_drawing import HORIZONTAL, RIBBON, VERTICAL, Layout, Style, draw_graph, text_width, wrap_text
 from p3iv.report.write import draw_distribution
 
 NAMES = [
