@@ -57,13 +57,13 @@ class SameConv(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride=stride, groups=groups, bias=False)
 
     def forward(self, image: Tensor) -> Tensor:
-        down, right = (self._padding(size) for size in image.shape[-2:])
+        down, right = (self.padding_of(size) for size in image.shape[-2:])
         if down == right and down % 2 == 0:
             return functional.conv2d(image, self.weight, self.bias, self.stride, down // 2, groups=self.groups)
         padded = functional.pad(image, (right // 2, right - right // 2, down // 2, down - down // 2))
         return functional.conv2d(padded, self.weight, self.bias, self.stride, groups=self.groups)
 
-    def _padding(self, size: int) -> int:
+    def padding_of(self, size: int) -> int:
         kernel, stride = self.kernel_size[0], self.stride[0]
         return max((-(-size // stride) - 1) * stride + kernel - size, 0)
 
