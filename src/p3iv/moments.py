@@ -121,9 +121,10 @@ class MomentReader:
     def _read_text(self, text: str) -> Array:
         parts = split_moment(text)
         if parts is not None and is_of_dataset(text) and (dataset := self._find_dataset()) is not None:
-            from p3iv.data.tensors import observe_moments
+            from p3iv.data.observations import observe_moments
 
-            return np.asarray(observe_moments(dataset, [parts], self._observation)[0])
+            found: Array = observe_moments(dataset, [parts], self._observation)[0]
+            return found
         return join_rows(self._rows(text), self._observation)
 
     def _find_dataset(self) -> Dataset | None:

@@ -116,6 +116,16 @@ class Window:
     goal_s: float | None  # infinite: at the end of the video
 
 
+@dataclass(frozen=True)
+class PlanScores:
+    """How good the plans of some windows are: means, as shares from 0 to 1."""
+
+    success_rate: float
+    mean_accuracy: float
+    mean_iou: float
+    num_windows: int
+
+
 LEFT_WITHOUT_FEATURES = "left without features"  # what was done about a video whose features cannot be used
 
 

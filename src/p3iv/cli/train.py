@@ -30,10 +30,9 @@ from p3iv.cli.options import (
 from p3iv.config import PRESETS, Config, override, parse_settings, preset_config
 from p3iv.errors import ConfigError
 from p3iv.planners.registry import PLANNERS, planner_class
-from p3iv.types import counted, listed
+from p3iv.types import PlanScores, counted, listed
 
 if TYPE_CHECKING:
-    from p3iv.metrics.plans import PlanScores
     from p3iv.training.loop import EpochReport, StepReport
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"

@@ -17,10 +17,10 @@ from pydantic import PositiveInt, TypeAdapter, ValidationError
 from p3iv.config import Config, config_from
 from p3iv.encoders.identity import EncoderIdentity, IdentityOrNone, find_difference
 from p3iv.errors import CheckpointError, ConfigError
-from p3iv.metrics.plans import PlanScores
 from p3iv.onnx_model import SUFFIX, check_content, read_bounded
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
+from p3iv.types import PlanScores
 from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
 
 if TYPE_CHECKING:  # it imports torch

@@ -21,7 +21,7 @@ from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive, remove_leftovers
-from p3iv.metrics.plans import PlanScores, score_plans
+from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import BasePlanner, Batch, Learner
 from p3iv.planners.checkpoint import TrainedPlanner, load_last, save_best, save_last
 from p3iv.planners.header import LAST, Header, PlannerShape, Progress
@@ -31,7 +31,7 @@ from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
 from p3iv.training.distributed import World, join_world
 from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
-from p3iv.types import counted, hash_number
+from p3iv.types import PlanScores, counted, hash_number
 
 VALIDATION_BATCH = 1024  # windows
 
