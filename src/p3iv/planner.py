@@ -12,15 +12,18 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
-from p3iv.errors import CheckpointError, ConfigError, PlanError
+from p3iv.errors import ConfigError, PlanError
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
+from p3iv.onnx_model import SUFFIX
 from p3iv.planners.header import BEST, Backend, Header
+from p3iv.planners.onnx_planner import EXPORTED, encoder_beside, load_exported
 from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
 from p3iv.plans.draws import Draws, SampleSettings
@@ -91,9 +94,10 @@ class Planner:
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
         files = [_find_file(one, revision, backend) for one in (path, *ensemble)]
-        loaded = _load(files, device)
+        loaded = _load(files, device, backend)
         run = next((folder for folder in files[0].parents if folder / BEST == files[0]), None)
-        reader = MomentReader(loaded.header, encoder, on_note, run=run, data=None if data is None else Path(data))
+        choice = _choose_encoder(files[0], encoder)
+        reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
         return cls(loaded, reader, source=run or files[0])
 
     @property
@@ -302,14 +306,30 @@ def _find_file(path: str | Path, revision: str | None, backend: str | None) -> P
     found = Path(path)
     if found.is_file():
         return found
-    return found / BEST
+    exported = found / EXPORTED
+    is_wanted = backend == "onnx" or (backend is None and not ((found / BEST).exists() and find_spec("torch")))
+    return exported if is_wanted and (backend == "onnx" or exported.is_file()) else found / BEST
 
 
-def _load(files: Sequence[Path], device: str) -> Backend:
+def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:
     """The planner of one file, or the ensemble of several."""
-    if files[0].suffix.lower() == ".onnx":
-        raise CheckpointError(f"{files[0]}: exported planners cannot be read yet.")
+    kinds = {"onnx" if file.suffix.lower() == SUFFIX else "torch" for file in files}
+    if len(kinds) > 1 or (backend is not None and kinds != {backend}):
+        raise ConfigError(
+            f"{' and '.join(map(str, files))}, but backend={backend or 'onnx'} needs files of `p3iv export RUN`, and "
+            f"backend=torch needs runs or checkpoints: all planners of an ensemble have one backend."
+        )
+    if kinds == {"onnx"}:
+        return load_exported(files).to(device)
     from p3iv.planners.checkpoint import load_ensemble
     from p3iv.planners.layers import choose_device
 
     return load_ensemble(files, device=str(choose_device(device)))
+
+
+def _choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:
+    """What the user says about the encoder; of an exported planner, by default the file beside it."""
+    beside = encoder_beside(planner)
+    if planner.suffix.lower() != SUFFIX or not beside.is_file() or (choice and (choice.name or choice.weights)):
+        return choice
+    return EncoderChoice(weights=str(beside))

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from p3iv import __version__
-from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, reproduce, score, train
+from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, report, reproduce, score, train
 from p3iv.cli.console import err, out, print_json
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
@@ -62,6 +62,7 @@ app.command("train", epilog=train.EXAMPLE)(train.train_command)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
 app.command("report", epilog=report.EXAMPLE)(report.report_command)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
+app.command("export", epilog=export.EXAMPLE)(export.export_command)
 app.command("score", epilog=score.EXAMPLE)(score.score_command)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare_command)
 app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce_command)
