@@ -210,31 +210,6 @@ def test_loading_and_using_a_planner_loads_no_other_planner_and_no_training(run:
     assert [name for name in modules if name.startswith(unwanted)] == []
 
 
-WITHOUT_PYAV = """
-import sys
-sys.modules.update(dict.fromkeys(["av", "PIL", "transformers"]))  # importing them fails
-from p3iv.cli.app import main
-main()
-"""
-
-
-def test_a_base_install_lists_tables_and_plans_from_stored_features(run: Path, tabletop: Path, tmp_path: Path) -> None:
-    def p3iv_without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", WITHOUT_PYAV, *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    listed = p3iv_without_extras("reproduce", "--list")
-    assert (listed.returncode, listed.stderr) == (0, "")
-    video = open_dataset(tabletop).videos[0].id
-    planned = p3iv_without_extras("plan", str(run), "--start", f"{video}@1", "--goal", f"{video}@9", "--samples", "9")
-    assert (planned.returncode, planned.stderr) == (0, "")
-    assert planned.stdout.startswith("plan (probability")
-    (tmp_path / "x.mp4").write_bytes(b"")
-    refused = p3iv_without_extras("plan", str(run), "--start", "x.mp4@1", "--goal", f"{video}@9")
-    assert refused.returncode == 1
-    assert "which is not installed. Type: pip install 'av>=18'" in refused.stderr
-
-
 def test_the_package_has_no_other_names() -> None:
     import p3iv
 

@@ -76,8 +76,10 @@ def make_tabletop_command(
 
     The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
     """
-    from p3iv.tabletop.make import make_tabletop, write_sheet  # keeps `p3iv --help` quick
+    from p3iv.tabletop.make import check_sheet, make_tabletop, write_sheet  # keeps `p3iv --help` quick
 
+    if sheet is not None:
+        check_sheet(sheet)
     with progress("Rendering videos") as show:
         make_tabletop(
             folder,
