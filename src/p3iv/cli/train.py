@@ -30,6 +30,7 @@ from p3iv.cli.options import (
 from p3iv.config import PRESETS, Config, override, parse_settings, preset_config
 from p3iv.errors import ConfigError
 from p3iv.planners.registry import PLANNERS, planner_class
+from p3iv.training.tracking import TRACKERS
 from p3iv.types import PlanScores, counted, listed
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def train_command(
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in RUN.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option("--track", metavar="NAME", help=f"{', '.join(TRACKERS)}: log the epochs there, too. Repeatable."),
+    ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -85,6 +90,7 @@ def train_command(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        track=tuple(track or ()),
     )
     if not is_first:
         train(request)

@@ -31,6 +31,7 @@ from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
 from p3iv.training.distributed import World, join_world
 from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
+from p3iv.training.tracking import TRACKING_FILE, Trackers
 from p3iv.types import PlanScores, counted, hash_number
 
 VALIDATION_BATCH = 1024  # windows
@@ -70,6 +71,7 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     device: str = "auto"
+    track: tuple[str, ...] = ()  # names of `training.tracking.TRACKERS`
     on_data: Callable[[str], None] = lambda _: None  # a line about videos, windows and examples
     on_step: Callable[[StepReport], None] = lambda _: None
     on_epoch: Callable[[EpochReport], None] = lambda _: None
@@ -98,12 +100,14 @@ def train(request: TrainRequest) -> TrainResult:
     with exclusive(request.run, doing=f"is training in {request.run}"):
         remove_leftovers(request.run)
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
-        for file in RUN_FILES:
+        for file in (*RUN_FILES, TRACKING_FILE):
             remove_leftovers(request.run / file)
         return _train(request)
 
 
 def _train(request: TrainRequest) -> TrainResult:
+    is_first = int(os.environ.get("RANK", "0")) == 0
+    trackers = Trackers(request.track if is_first else (), request.on_note)
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
     config, chosen = request.config, planner_class(request.config.planner)
@@ -111,14 +115,17 @@ def _train(request: TrainRequest) -> TrainResult:
     data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
     with join_world(device) as world:
         _check_world(request.config, world)
-        return _TrainingRun(request, data, device, world).train()
+        return _TrainingRun(request, data, device, world, trackers).train()
 
 
 class _TrainingRun:
     """One run, from the first epoch or from its last checkpoint."""
 
-    def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
+    def __init__(
+        self, request: TrainRequest, data: PlanningData, device: torch.device, world: World, trackers: Trackers
+    ) -> None:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
+        self.trackers = trackers
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.transitions = Transitions.fit(
@@ -158,15 +165,17 @@ class _TrainingRun:
         """Run the remaining epochs, keeping the best planner and the last state."""
         begin = self.progress.epoch
         table = self._open() if self.world.is_first else None
+        is_completed = False
         try:
             while self.progress.epoch < self.num_epochs and not self._is_over():
                 report = self._one_epoch(self.progress.epoch + 1)
                 if table is not None:
                     self._keep(report, table)
                 self.request.on_epoch(report)
+            is_completed = True
         finally:
+            self.trackers.finish(completed=is_completed)
             if table is not None:
-                table.close()
                 write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
         done = self.progress
         if begin and done.epoch == begin:
@@ -182,6 +191,7 @@ class _TrainingRun:
             device=str(self.device),
             overwrite=self.request.overwrite,
         )
+        self.trackers.start(self.config, self.request.run, self.progress.epoch)
         return MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
 
     def _one_epoch(self, epoch: int) -> EpochReport:
@@ -280,7 +290,9 @@ class _TrainingRun:
         scores = {f"val_{name}": value for name, value in asdict(report.val).items() if name != "num_windows"}
         rate = self.learner.learning_rate
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
-        table.add({"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds})
+        row = {"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds}
+        table.add(row)
+        self.trackers.log(report.epoch, row)
         if report.is_best:
             save_best(self.request.run, TrainedPlanner(self.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)
