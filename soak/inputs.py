@@ -21,8 +21,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from p3iv.api.runs import published_for
 from p3iv.cli.app import main
-from p3iv.cli.report import published_for
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.data.check import check_dataset
 from p3iv.data.folder import open_dataset

@@ -9,7 +9,15 @@ _TITLES = {"av": "PyAV", "PIL": "Pillow"}  # of modules whose project has anothe
 
 
 class P3ivError(Exception):
-    """Base class of all errors that a user can cause; the command line prints them and exits with 1."""
+    """Base class of all errors that a user can cause; the command line prints them and exits with 1.
+
+    Example:
+        >>> try:
+        ...     p3iv.stats("nowhere")
+        ... except p3iv.P3ivError as error:
+        ...     print(error)
+        nowhere is not a dataset folder: it has no steps.csv.
+    """
 
 
 class SourceError(P3ivError):

@@ -27,7 +27,8 @@ from p3iv.planners.header import BEST, LAST, PlannerShape
 from p3iv.planners.registry import PLANNERS, planner_class
 from p3iv.plans.draws import SampleSettings
 from p3iv.report.write import write_report
-from p3iv.training.loop import EpochReport, TrainRequest, train
+from p3iv.training.loop import TrainRequest, train
+from p3iv.types import Progress
 from runs import quick
 
 LEARNED = ("wltdo", "uaaa", "upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug")
@@ -114,8 +115,8 @@ class Stop(Exception):  # noqa: N818 - not an error: the tests' way to interrupt
     pass
 
 
-def stop_after_one(report: EpochReport) -> None:
-    if report.epoch == 1:
+def stop_after_one(at: Progress) -> None:
+    if at.done == 1 and "val_success_rate" in at.values:
         raise Stop
 
 
@@ -127,7 +128,7 @@ def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     train(TrainRequest(dataset, whole, config))
     with pytest.raises(Stop):
-        train(TrainRequest(dataset, halves, config, on_epoch=stop_after_one))
+        train(TrainRequest(dataset, halves, config, on_progress=stop_after_one))
     torch.manual_seed(123)
     train(TrainRequest(dataset, halves, config, resume=True))
     for path in (LAST, BEST):

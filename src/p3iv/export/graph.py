@@ -51,7 +51,9 @@ class Graph:
     def add(self, operator: str, *inputs: Value, name: str | None = None, **attributes: Any) -> str:
         """Append an operator; returns the name of its output."""
         output = name or f"{operator}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, [self._name(one) for one in inputs], [output], output, **attributes))
+        self._nodes.append(
+            helper.make_node(operator, [self._name(one) for one in inputs], [output], output, **attributes)
+        )
         return output
 
     def linear(self, x: Value, layer: nn.Linear, name: str | None = None) -> str:

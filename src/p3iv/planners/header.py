@@ -64,7 +64,7 @@ CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learni
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far a run has come."""
 
     epoch: int  # the number of finished epochs
@@ -85,7 +85,7 @@ class Header:
     feature_fingerprint: str | None  # of all rows of the dataset; None in format 3
     data_label: str
     data_fingerprint: str  # of features, language and the windows of train, val and test
-    progress: Progress
+    progress: TrainingProgress
 
 
 class Backend(Protocol):
@@ -252,7 +252,7 @@ def _header_from(content: dict[str, Any]) -> Header:
         feature_fingerprint=_checked(content, "feature_fingerprint", PlainText | None),
         data_label=_checked(content, "data_label", Label),
         data_fingerprint=_checked(content, "data_fingerprint", PlainText),
-        progress=_checked(content, "progress", Progress),
+        progress=_checked(content, "progress", TrainingProgress),
     )
 
 

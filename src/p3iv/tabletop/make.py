@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from p3iv.parallel import WorkerLost, run
 from p3iv.readers.folder import write_split, write_steps
 from p3iv.tabletop.tasks import PROCEDURES, RULES
 from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, RandomStream, Script, tabletop_world, write_script
-from p3iv.types import Action, Annotations, Step, Video, Vocabulary
+from p3iv.types import Action, Annotations, OnProgress, Progress, Step, Video, Vocabulary
 
 FEATURE_WIDTH, LANGUAGE_WIDTH = 128, 128
 TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
@@ -52,7 +52,7 @@ def make_tabletop(
     render: bool = True,
     jobs: int = 1,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Write the whole dataset folder or nothing; `encoder` is `state` or `none`."""
     if num_videos < 3:
@@ -66,7 +66,7 @@ def make_tabletop(
         _write_annotations(temporary, videos, seed)
         fingerprint = _write_features(temporary, videos) if encoder == "state" else None
         if render:
-            _render_all(temporary / "videos", videos, jobs, progress)
+            _render_all(temporary / "videos", videos, jobs, on_progress)
         DatasetCard(  # written last: a folder without it is unfinished
             name="tabletop",
             source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
@@ -136,14 +136,14 @@ def _require_drawing(otherwise: str = "") -> None:
     require_modules(["av", "PIL"], "video", "Drawing the tabletop", otherwise)
 
 
-def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Callable[[int, int], None] | None) -> None:
+def _render_all(folder: Path, videos: Sequence[Script], jobs: int, on_progress: OnProgress | None) -> None:
     folder.mkdir()
     drawn = run(partial(_render_into, folder), videos, jobs=jobs, finish_started=True)
     for number, (video, result) in enumerate(drawn, start=1):
         if isinstance(result, WorkerLost):
             raise DatasetError(f"{video.id}.mp4 cannot be drawn: {result.reason}. Type the same command again.")
-        if progress:
-            progress(number, len(videos))
+        if on_progress is not None:
+            on_progress(Progress("Rendering videos", number, len(videos)))
 
 
 def _render_into(folder: Path, video: Script) -> None:

@@ -17,7 +17,7 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import CheckpointError, ConfigError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.metrics.distributions import exact_divergences
-from p3iv.metrics.plans import PlanScores
+from p3iv.types import PlanScores
 from p3iv.metrics.references import references_of
 from p3iv.planner import Planner
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
@@ -26,6 +26,7 @@ from p3iv.planners.plus.planner import TEMPERATURES, P3IVPlus
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.loop import TrainRequest, train
+from p3iv.types import Progress
 from planners.plus.conftest import batch, quick
 
 
@@ -55,9 +56,10 @@ def chain(trained: TrainedPlanner, data: PlanningData) -> Chain:
 def test_few_windows_make_more_epochs(dataset: Dataset, data: PlanningData, tmp_path: Path) -> None:
     config = quick(optim__epochs=None, optim__max_cpu_s=1e-9)  # after the first epoch no other is begun
     epochs = -(-240 // -(-len(data.train) // 64))
-    seen = []
-    train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=lambda report: seen.append(report.epochs)))
-    assert seen == [epochs]
+    seen: list[Progress] = []
+    train(TrainRequest(dataset, tmp_path / "run", config, on_progress=seen.append))
+    assert {at.total for at in seen[:-1]} == {epochs}
+    assert (seen[-1].done, seen[-1].total) == (1, 1)
     assert epochs > 12
 
 
