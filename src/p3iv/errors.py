@@ -56,3 +56,7 @@ class BusyError(P3ivError):
 
 class PlanError(P3ivError):
     """Plans or prediction files are invalid."""
+
+
+class HubError(P3ivError):
+    """A planner cannot be fetched from the hub, or not be pushed to it."""

@@ -19,8 +19,9 @@ import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
 from p3iv.errors import PlanError
+from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, MomentReader, OnNote, is_of_dataset
-from p3iv.planners.header import BEST
+from p3iv.planners.header import planner_file
 from p3iv.plans.counts import count_plans
 from p3iv.plans.decoding import has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
@@ -78,8 +79,8 @@ class Planner:
         from p3iv.planners.checkpoint import load_ensemble
         from p3iv.planners.layers import choose_device
 
-        paths = [Path(one) for one in (path, *ensemble)]
-        files = [one if one.is_file() else one / BEST for one in paths]
+        paths = [find_planner(one, on_note=on_note) for one in (path, *ensemble)]
+        files = [planner_file(one) for one in paths]
         trained = load_ensemble(files, device=str(choose_device(device)))
         run = None if paths[0].is_file() else paths[0]
         reader = MomentReader(trained.header, encoder or EncoderChoice(), on_note)

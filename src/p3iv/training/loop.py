@@ -29,8 +29,17 @@ from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
+from p3iv.training.card import write_card
 from p3iv.training.distributed import World, join_world
-from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
+from p3iv.training.run_folder import (
+    CARD_FILE,
+    RUN_FILES,
+    MetricsTable,
+    check_run,
+    cpu_seconds_until,
+    describe_run,
+    open_run,
+)
 from p3iv.types import counted, hash_number
 
 VALIDATION_BATCH = 1024  # windows
@@ -167,21 +176,22 @@ class _TrainingRun:
         finally:
             if table is not None:
                 table.close()
-                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
+                if self.progress.epoch > begin or not (self.request.run / CARD_FILE).exists():
+                    write_card(self.request.run, self.header)
         done = self.progress
         if begin and done.epoch == begin:
             self.request.on_note(f"{self.request.run} was already trained for {counted(begin, 'epoch')}; nothing to do")
         return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, self.cpu_s)
 
     def _open(self) -> MetricsTable:
-        open_run(
-            self.request.run,
-            self.config,
-            data_label=self.data.label,
+        environment = describe_run(
             dataset=self.request.dataset.folder,
             device=str(self.device),
-            overwrite=self.request.overwrite,
+            data=self.data.label,
+            amounts=describe_amounts(self.data),
+            notes=self.notes,
         )
+        open_run(self.request.run, self.config, environment, overwrite=self.request.overwrite)
         return MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
 
     def _one_epoch(self, epoch: int) -> EpochReport:
