@@ -78,6 +78,10 @@ class PlanError(P3ivError):
     """Plans or prediction files are invalid."""
 
 
+class HubError(P3ivError):
+    """A planner cannot be fetched from the hub, or not be pushed to it."""
+
+
 def require_modules(names: Sequence[str], extra: str, purpose: str, otherwise: str = "") -> None:
     """Raise MissingExtraError now if one of these modules would be missing in the middle of the work."""
     missing = [_TITLES.get(name, name) for name in names if find_spec(name) is None]

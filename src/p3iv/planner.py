@@ -20,9 +20,10 @@ import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
 from p3iv.errors import ConfigError, PlanError
+from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
-from p3iv.planners.header import BEST, Backend, Header
+from p3iv.planners.header import Backend, Header, planner_file
 from p3iv.planners.onnx_planner import EXPORTED, encoder_beside, load_exported
 from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
@@ -93,12 +94,13 @@ class Planner:
         """
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
-        files = [_find_file(one, revision, backend) for one in (path, *ensemble)]
+        places = [find_planner(one, revision, on_note=on_note) for one in (path, *ensemble)]
+        files = [_file_of(place, backend) for place in places]
         loaded = _load(files, device, backend)
-        run = next((folder for folder in files[0].parents if folder / BEST == files[0]), None)
+        run = places[0] if places[0].is_dir() else None
         choice = _choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
-        return cls(loaded, reader, source=run or files[0])
+        return cls(loaded, reader, source=places[0])
 
     @property
     def header(self) -> Header:
@@ -301,14 +303,13 @@ def _settings(num_samples: int | None, seed: int) -> SampleSettings:
     return SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
 
 
-def _find_file(path: str | Path, revision: str | None, backend: str | None) -> Path:  # noqa: ARG001 the hub comes next
-    """The file of a planner, for a backend."""
-    found = Path(path)
-    if found.is_file():
-        return found
-    exported = found / EXPORTED
-    is_wanted = backend == "onnx" or (backend is None and not ((found / BEST).exists() and find_spec("torch")))
-    return exported if is_wanted and (backend == "onnx" or exported.is_file()) else found / BEST
+def _file_of(place: Path, backend: str | None) -> Path:
+    """The file of a planner, for a backend; by default that of torch, where there is one and torch is installed."""
+    if place.is_file():
+        return place
+    checkpoint, exported = planner_file(place), place / EXPORTED
+    is_needed = exported.is_file() and not (checkpoint.is_file() and find_spec("torch"))
+    return exported if backend == "onnx" or (backend is None and is_needed) else checkpoint
 
 
 def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:

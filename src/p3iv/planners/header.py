@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # it imports torch
 
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
+PRETRAINED = Path("model.safetensors")  # in a folder of `save_pretrained`, and on the hub
+PRETRAINED_ONNX = Path("model.onnx")
+PRETRAINED_TEXTS = ("README.md", "config.yaml", "environment.json", "evaluation.json")  # beside them
 
 FORMAT = 4
 READABLE = (3, FORMAT)  # format 3 has only the name of the encoder
@@ -116,6 +119,12 @@ class Backend(Protocol):
         Raises:
             ConfigError: it cannot compute there.
         """
+
+
+def planner_file(path: Path) -> Path:
+    """The file of a planner: the path itself, or the one in a run folder or in a folder of `save_pretrained`."""
+    is_pretrained = (path / PRETRAINED).is_file() and not (path / BEST).exists()
+    return path if path.is_file() else path / (PRETRAINED if is_pretrained else BEST)
 
 
 def read_header(path: Path) -> Header:
