@@ -52,9 +52,16 @@ class Planner:
         3
     """
 
-    def __init__(self, backend: Backend, reader: MomentReader | None = None, *, source: Path | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        reader: MomentReader | None = None,
+        *,
+        source: Path | None = None,
+        is_ensemble: bool = False,
+    ) -> None:
         """Use a loaded backend; `from_pretrained` is the usual way to a planner."""
-        self._backend, self._source = backend, source
+        self._backend, self._source, self._is_ensemble = backend, source, is_ensemble
         self._sampler = lru_cache(maxsize=4)(backend.sampler)
         self._reader = reader or MomentReader(backend.header)
 
@@ -100,7 +107,7 @@ class Planner:
         run = places[0] if places[0].is_dir() else None
         choice = _choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
-        return cls(loaded, reader, source=places[0])
+        return cls(loaded, reader, source=places[0], is_ensemble=len(places) > 1)
 
     @property
     def header(self) -> Header:
@@ -283,6 +290,44 @@ class Planner:
         action_ids = np.array([[self.names.index(step) for step in plan]])
         chain = plan_chain(draws, self._backend.transitions)
         return min(1.0, float(plan_probability(draws, action_ids, chain)[0]))
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write what is needed to use the planner into a folder: the planner, its scores, settings and model card.
+
+        Raises:
+            P3ivError: the folder cannot be written, or this planner has no files of its own (an ensemble).
+
+        Example:
+            >>> folder = Planner.from_pretrained("tabletop-demo").save_pretrained("shared/kitchen")
+            >>> Planner.from_pretrained(folder).horizon
+            3
+        """
+        from p3iv.evaluation.pretrained import save_pretrained
+
+        return save_pretrained(self._own_files(), Path(folder))
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Push the planner with its scores and model card to the Hugging Face hub; returns its address.
+
+        Args:
+            repo_id: `"owner/name"`.
+            options: private, revision, licence, commit_message, token and create_pr of `p3iv.hub.push_to_hub`.
+
+        Raises:
+            HubError: saying why it cannot be pushed, and what to type.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> planner.push_to_hub("owner/kitchen", private=True)  # doctest: +SKIP
+        """
+        from p3iv.hub import push_to_hub
+
+        return push_to_hub(self._own_files(), repo_id, **options)
+
+    def _own_files(self) -> Path:
+        if self._source is None or self._is_ensemble:
+            raise PlanError("This planner is an ensemble, which has no files of its own: save its members one by one.")
+        return self._source
 
     def _draw(self, start: Moment, goal: Moment, settings: SampleSettings) -> Draws:
         ends = (self._reader.read(moment, which) for which, moment in (("start", start), ("goal", goal)))

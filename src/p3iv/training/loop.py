@@ -195,9 +195,9 @@ class _TrainingRun:
             is_completed = True
         finally:
             self.trackers.finish(completed=is_completed)
-            if table is not None:
-                if self.progress.epoch > begin or not (self.request.run / CARD_FILE).exists():
-                    write_card(self.request.run, self.header)
+            is_new = self.progress.epoch > begin or not (self.request.run / CARD_FILE).exists()
+            if table is not None and is_new:
+                write_card(self.request.run, self.header)
         done = self.progress
         if done.epoch < self.num_epochs:  # by patience or the CPU budget
             self.num_epochs = done.epoch
