@@ -155,7 +155,8 @@ class MomentReader:
             from p3iv.extraction.worker import encode_picture
             from p3iv.features.pictures import read_picture
 
-            return encode_picture(read_picture(path), self.encoder, text)
+            encoder = self.encoder  # first, because without one it does not matter what is in the file
+            return encode_picture(read_picture(path), encoder, text)
         raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
 
     @cached_property
