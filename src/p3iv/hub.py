@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ _PART = r"[A-Za-z0-9](?:[\w.-]{0,94}[A-Za-z0-9_])?"
 _NAME = re.compile(
     rf"(?P<explicit>hf:/{{1,2}})?(?P<repo>{_PART}/{_PART})(?:@(?P<revision>[\w./-]{{1,200}}))?", re.ASCII
 )
-_LOGIN: Final = "Type: hf auth login, or set HF_TOKEN"
+_LOGIN: Final = "type hf auth login, or set HF_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,9 @@ def fetch_planner(asked: HubName, on_note: Callable[[str], object]) -> Path:
     try:
         with _explained(f"{asked} cannot be fetched", asked):
             files = _list_files(asked)
-            folder = Path(hub.snapshot_download(asked.repo, allow_patterns=list(files), **_options(asked)))
-            for name, sha256 in files.items():
-                _check_file(folder, name, sha256)
+            folder = Path(hub.snapshot_download(asked.repo, **_options(asked)))
+            for file in files:
+                _check_file(folder, file, asked)
             return folder
     except _UnreachableError as error:
         folder = _cached(asked, str(error))
@@ -151,11 +152,22 @@ def _cached(asked: HubName, message: str) -> Path:
 
 
 def _options(asked: HubName) -> dict[str, Any]:
-    return {"revision": asked.revision, "library_name": "p3iv", "library_version": own_version()}
+    """What to fetch: a list of plain names, which match nothing else."""
+    us = {"library_name": "p3iv", "library_version": own_version()}
+    return {"revision": asked.revision, "allow_patterns": list(_limits()), **us}
 
 
-def _list_files(asked: HubName) -> dict[str, str | None]:
-    """The files to fetch, each with its SHA-256 where the hub has it."""
+@dataclass(frozen=True)
+class _RemoteFile:
+    """A file as the hub lists it."""
+
+    name: str
+    size: int
+    sha256: str | None  # None: a small file
+
+
+def _list_files(asked: HubName) -> list[_RemoteFile]:
+    """The files to fetch."""
     info = _import_hub().HfApi().model_info(asked.repo, revision=asked.revision, files_metadata=True)
     limits = _limits()
     wanted = {file.rfilename: file for file in info.siblings or () if file.rfilename in limits}
@@ -167,7 +179,7 @@ def _list_files(asked: HubName) -> dict[str, str | None]:
     for name, file in wanted.items():
         if not isinstance(file.size, int) or not 0 <= file.size <= limits[name]:
             raise HubError(f"{name} of {asked} has {shown(file.size)} bytes, but at most {limits[name]} are allowed.")
-    return {name: file.lfs.sha256 if file.lfs else None for name, file in wanted.items()}
+    return [_RemoteFile(name, file.size, file.lfs.sha256 if file.lfs else None) for name, file in wanted.items()]
 
 
 def _limits() -> dict[str, int]:
@@ -178,23 +190,22 @@ def _limits() -> dict[str, int]:
     return planners | dict.fromkeys(PRETRAINED_TEXTS, MAX_TEXT_BYTES)
 
 
-def _check_file(folder: Path, name: str, sha256: str | None) -> None:
+def _check_file(folder: Path, expected: _RemoteFile, asked: HubName) -> None:
     """Refuse a file that leads out of the cache, or is not what the hub says; it is removed, to be fetched again."""
-    path = folder / name
-    inside = folder.parents[1].resolve()  # CACHE/models--OWNER--NAME/snapshots/COMMIT
-    real = path.resolve()
+    path = folder / expected.name
+    real, inside = path.resolve(), folder.parents[1].resolve()  # CACHE/models--OWNER--NAME/snapshots/COMMIT
     if not real.is_relative_to(inside):
         raise HubError(f"{path} leads out of the cache, so it is not read.")
-    if sha256 is None:
-        return
     with real.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest() if expected.sha256 else None
+    size = real.stat().st_size
+    if (size, sha256) != (expected.size, expected.sha256):
         path.unlink()
         real.unlink(missing_ok=True)
+        found, wanted = ((each or "not known")[:12] for each in (sha256, expected.sha256))
         raise HubError(
-            f"{name} arrived damaged: its SHA-256 is {found[:12]}, the hub says {cut(sha256, 12)}. It was removed; "
-            f"type the same command again."
+            f"{expected.name} of {asked} arrived damaged: it has {size} bytes, SHA-256 {found}; the hub says "
+            f"{expected.size} bytes, SHA-256 {wanted}. It was removed; type the same command again."
         )
 
 
@@ -227,17 +238,17 @@ def push_to_hub(
     Raises:
         HubError: saying why it cannot be pushed, and what to type.
     """
-    from p3iv.evaluation.pretrained import save_pretrained
-
     asked = require_hub_name(repo_id, revision)
     api = _open_api(asked, token)
+    from p3iv.evaluation.pretrained import save_pretrained  # imports torch
+
     with tempfile.TemporaryDirectory() as temporary:
         folder = save_pretrained(source, Path(temporary) / "planner", name=str(asked), licence=licence)
         with _explained(f"{asked} cannot be pushed", asked):
             api.create_repo(asked.repo, private=private or None, exist_ok=True)
             if private and not api.model_info(asked.repo).private:
                 raise HubError(
-                    f"{asked.repo} exists and is public. Make it private in its settings, or choose another."
+                    f"{asked.repo} is public already. Make it private in its settings, or choose another name."
                 )
             if asked.revision not in (None, MAIN) and not create_pr:
                 api.create_branch(asked.repo, branch=asked.revision, exist_ok=True)
@@ -260,9 +271,7 @@ def require_hub_name(repo_id: str, revision: str | None = None) -> HubName:
     """
     asked = parse_hub_name(repo_id, revision)
     if asked is None:
-        raise HubError(
-            f"{shown(repo_id)} is not a name on the hub. It is OWNER/NAME, such as your-name/kitchen-planner."
-        )
+        raise HubError(f"{shown(repo_id)} is not a name on the hub, which is OWNER/NAME, such as your-name/my-planner.")
     return asked
 
 
@@ -281,7 +290,7 @@ def _open_api(asked: HubName, token: str | None) -> Any:
     if hub.constants.HF_HUB_OFFLINE:
         raise HubError(f"HF_HUB_OFFLINE is set, so {asked} cannot be pushed. Unset it.")
     if not (token or hub.get_token()):
-        raise HubError(f"{asked} cannot be pushed: there is no token of the hub. {_LOGIN}.")
+        raise HubError(f"{asked} cannot be pushed: there is no token of the hub. To get one, {_LOGIN}.")
     return hub.HfApi(token=token, library_name="p3iv", library_version=own_version())
 
 
@@ -314,20 +323,31 @@ def _import_hub() -> Any:
 @contextmanager
 def _explained(what: str, asked: HubName) -> Iterator[None]:
     """Turn every error of the hub, and of an answer that is not one of a hub, into a sentence."""
-    logging = _import_hub().utils.logging
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # without the library's own lines about retries
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quiet(_import_hub().utils):
             yield
     except P3ivError:
         raise
     except Exception as error:  # the library raises its own, httpx's, and KeyError or AssertionError for odd answers
         kind = _UnreachableError if _is_unreachable(error) else HubError
         raise kind(f"{what}: {_reason(error, asked)}") from error
+
+
+@contextmanager
+def _quiet(utils: Any) -> Iterator[None]:
+    """Keep the library's own warnings, and bars where there is no terminal, out of what is printed."""
+    verbosity, had_bars = utils.logging.get_verbosity(), not utils.are_progress_bars_disabled()
+    utils.logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        utils.disable_progress_bars()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        logging.set_verbosity(verbosity)
+        utils.logging.set_verbosity(verbosity)
+        if had_bars:
+            utils.enable_progress_bars()
 
 
 def _status(error: BaseException) -> int | None:
@@ -355,7 +375,7 @@ def _reason(error: Exception, asked: HubName) -> str:
     """Why, and what to type."""
     errors, status, page = _import_hub().errors, _status(error), hub_url(HubName(asked.repo))
     if isinstance(error, errors.GatedRepoError):
-        return f"its owner grants access by request. Ask for it at {page}, then: {_LOGIN}."
+        return f"its owner grants access by request. Ask for it at {page}, then {_LOGIN}."
     if isinstance(error, errors.RevisionNotFoundError):
         return f"there is no revision {asked.revision} of {asked.repo}. Its revisions are at {page}."
     if status is not None:
@@ -367,8 +387,8 @@ def _reason(error: Exception, asked: HubName) -> str:
 
 def _explain_status(status: int) -> str:
     known = {
-        401: f"the hub does not accept the token (401). {_LOGIN}.",
+        401: f"the hub does not accept the token (401). For another, {_LOGIN}.",
         403: f"the token does not allow it (403). Make one that does at {_endpoint()}/settings/tokens.",
-        404: f"there is no such planner on the hub, or it is private. Check the name. For a private one: {_LOGIN}.",
+        404: f"there is no such planner on the hub, or it is private. Check the name; if it is private, {_LOGIN}.",
     }
     return known.get(status, f"the hub answered with an error ({status}). Try again later.")

@@ -9,7 +9,7 @@ import html
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -95,8 +95,7 @@ def escape(text: str) -> str:
     'pour &lt;b&gt;water&lt;/b&gt; \\[now\\](x)'
     """
     line = html.escape(UNFIT.sub(" ", text).strip(), quote=False)
-    line = _MARKS.sub(lambda found: "".join(f"\\{mark}" for mark in found[0]), line)
-    return _LIST.sub(r"\1\\\2", line)
+    return _MARKS.sub(lambda found: "".join(f"\\{mark}" for mark in found[0]), line)
 
 
 def without_paths(header: Header) -> Header:
@@ -110,7 +109,7 @@ def without_paths(header: Header) -> Header:
 
 def _metadata(card: Card) -> str:
     """The YAML that the hub reads."""
-    licence, header = card.licence or "unknown", card.header
+    licence, header = make_plain(card.licence or "unknown"), card.header
     known = licence.lower() in HUB_LICENCES
     content: dict[str, Any] = {"license": licence.lower() if known else "other"}
     if not known:
@@ -134,7 +133,7 @@ def _result(header: Header, scores: TestScores) -> dict[str, Any]:
         for metric in metrics_of("plans")
         if metric.name in scores.plans
     ]
-    dataset = {"type": _dataset_tag(header), "name": header.data_label, "split": "test"}
+    dataset = {"type": _dataset_tag(header), "name": make_plain(header.data_label), "split": "test"}
     return {"task": {"type": "procedure-planning", "name": "procedure planning"}, "dataset": dataset, "metrics": found}
 
 
@@ -174,7 +173,8 @@ def _scores(card: Card) -> Iterator[str]:
             f"with 95 % intervals for other videos, not for other seeds of the training:\n"
         )
         yield from _table(scores)
-        yield from ("", *(f"- {escape(note)}" for note in scores.notes)) if scores.notes else ()
+        if scores.notes:
+            yield "\n" + _bullets(map(escape, scores.notes))
     if best is not None:
         yield (
             f"\nOn {counted(best.num_windows, 'validation window')}: success rate {100 * best.success_rate:.2f} %, "
@@ -270,5 +270,6 @@ def _licence(licence: str | None) -> str:
     return f"{escape(licence)}. The data that it was trained on may have a licence of its own."
 
 
-def _bullets(lines: Iterator[str] | Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+def _bullets(lines: Iterable[str]) -> str:
+    escaped = (_LIST.sub(r"\1\\\2", line) for line in lines)
+    return "\n".join(f"- {line}" for line in escaped)
