@@ -167,7 +167,7 @@ def fields_of(kind: type) -> list[str]:
 
 
 def result_classes(depth: int = 2) -> list[type]:
-    """The classes that public functions and methods return, and those of their fields, where they are of this package."""
+    """The classes of this package that public functions and methods return, and those of their fields."""
     functions = [getattr(p3iv, name) for name in public_names()]
     functions += [method for kind in functions if inspect.isclass(kind) for _, method in methods_of(kind)]
     waiting = [

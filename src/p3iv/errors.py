@@ -16,7 +16,7 @@ class P3ivError(Exception):
         ...     p3iv.stats("nowhere")
         ... except p3iv.P3ivError as error:
         ...     print(error)
-        nowhere is not a dataset folder: it has no steps.csv.
+        nowhere/steps.csv: there is no such file. Give a dataset folder whose steps.csv begins with ...
     """
 
 
