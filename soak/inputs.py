@@ -156,7 +156,7 @@ def _score_apart(folder: Path, path: str) -> None:
 
 def _plan(folder: Path, path: str) -> None:
     planner = Planner.from_pretrained(folder / path)
-    width = planner.trained.header.shape.feature_width
+    width = planner.header.shape.feature_width
     planner.plan(np.zeros(width), np.ones(width), num_samples=3)
 
 

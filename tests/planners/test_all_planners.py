@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -65,14 +66,15 @@ def test_neither_the_batch_nor_the_number_of_samples_changes_a_pair_s_plans(name
     planner = planner_class(name)(PlannerShape.of(data, config), config)
     planner.fit(data)
     few, many = (planner.sampler(SampleSettings(number)) for number in (40, 400))
-    together = many.draw(data.test.start[:5], data.test.goal[:5])
-    alone = many.draw(data.test.start[3:4], data.test.goal[3:4])
-    fewer = few.draw(data.test.start[3:4], data.test.goal[3:4])
+    start, goal = data.test.start.numpy(), data.test.goal.numpy()
+    together = many.draw(start[:5], goal[:5])
+    alone = many.draw(start[3:4], goal[3:4])
+    fewer = few.draw(start[3:4], goal[3:4])
     for part in ("marginals", "argmax", "categorical", "plan"):
-        assert torch.equal(getattr(together, part)[3:4], getattr(alone, part))
+        assert np.array_equal(getattr(together, part)[3:4], getattr(alone, part))
     for part in ("argmax", "categorical"):
-        assert torch.equal(getattr(alone, part)[:, :40], getattr(fewer, part))
-    assert torch.allclose(alone.marginals.sum(dim=-1), torch.ones(1, 3, dtype=torch.float64))
+        assert np.array_equal(getattr(alone, part)[:, :40], getattr(fewer, part))
+    assert np.allclose(alone.marginals.sum(axis=-1), 1)
     with pytest.raises(ConfigError, match=f"planner={name} has none"):
         planner.sampler(SampleSettings(4, input_noise=0.1))
 
@@ -92,7 +94,7 @@ def test_every_planner_names_in_its_file_the_settings_of_baselines_that_it_reads
     planner = planner_class(name)(PlannerShape.of(data, config), config)
     planner.fit(data)
     planner.calibrate(data)
-    planner.sampler(SampleSettings(2)).draw(data.test.start[:2], data.test.goal[:2])
+    planner.sampler(SampleSettings(2)).draw(data.test.start[:2].numpy(), data.test.goal[:2].numpy())
     assert read == set(planner.own_settings)
     about = sys.modules[type(planner).__module__].__doc__ or ""
     assert all(f"`{setting}`" in about for setting in read)

@@ -47,6 +47,7 @@ def train(
     overwrite: bool = False,
     device: str = "auto",
     threads: int | None = None,
+    track: Sequence[str] = (),
     progress: OnProgress | None = None,
     on_note: OnNote = warnings.warn,
 ) -> TrainResult:
@@ -69,6 +70,7 @@ def train(
         overwrite: replace the run in `out`.
         device: auto, cpu, cuda or mps.
         threads: CPU threads of torch during the training; None leaves them as they are.
+        track: log the epochs to tensorboard, mlflow or wandb, too; metrics.csv is always written.
         progress: is called after every step and every epoch. `values` has the losses and, after an epoch, the
             validation scores.
         on_note: is called with what the user should know about data and training.
@@ -101,6 +103,7 @@ def train(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        track=tuple(track),
         on_progress=progress if progress and is_first else _ignore,
         on_note=on_note if is_first else _ignore,
     )

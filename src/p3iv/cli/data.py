@@ -77,8 +77,10 @@ def make_tabletop_command(
     The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
     """
     from p3iv.api.datasets import make_tabletop  # keeps `p3iv --help` quick
-    from p3iv.tabletop.make import write_sheet
+    from p3iv.tabletop.make import check_sheet, write_sheet
 
+    if sheet is not None:
+        check_sheet(sheet)
     with progress() as show:
         make_tabletop(
             folder,

@@ -144,5 +144,4 @@ def _exact(metric: Metric, scores: Scores) -> str:
 
 
 def _with_interval(metric: Metric, score: Interval, *, sign: bool = False) -> str:
-    value, low, high = (metric.text(end, sign=sign) for end in (score.value, score.low, score.high))
-    return f"{value} [{low}, {high}]" if score.has_ends else value  # one video alone has no interval
+    return metric.interval_text(score.value, score.low, score.high, sign=sign)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -67,8 +69,6 @@ def plan_command(
     Prints the recommended plan and the most probable alternatives. Their probabilities are exact under the chain that
     chooses the plan; for planners without a chain (most baselines) they are shares of samples.
     """
-    import torch  # takes a second to import
-
     from p3iv.moments import EncoderChoice, needs_encoder
     from p3iv.planner import NUM_PLANS, Planner
 
@@ -83,7 +83,7 @@ def plan_command(
         raise ConfigError(f"--data {data}, but there is no such folder.")
     if svg is not None and svg.suffix.lower() != ".svg":
         raise ConfigError(f"--svg {svg}, but it must end in .svg.")
-    torch.set_num_threads(threads)
+    _use_threads(threads)
     planner = Planner.from_pretrained(
         run,
         device=device,
@@ -101,3 +101,12 @@ def plan_command(
         out.print(plans.to_text(top))
         if svg is not None:
             out.print(f"\n-> {svg}")
+
+
+def _use_threads(number: int) -> None:
+    """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
+    os.environ["OMP_NUM_THREADS"] = str(number)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(number)

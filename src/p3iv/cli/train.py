@@ -28,6 +28,7 @@ from p3iv.cli.options import (
 )
 from p3iv.config import PRESETS, parse_settings
 from p3iv.planners.registry import PLANNERS, planner_class
+from p3iv.training.tracking import TRACKERS
 from p3iv.types import OnProgress, Progress, counted
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
@@ -50,6 +51,10 @@ def train_command(
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in RUN.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option("--track", metavar="NAME", help=f"{', '.join(TRACKERS)}: log the epochs there, too. Repeatable."),
+    ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -77,6 +82,7 @@ def train_command(
             overwrite=overwrite,
             device=device,
             threads=threads,
+            track=tuple(track or ()),
             progress=EpochProgress(show),
             on_note=print_note,
         )

@@ -16,7 +16,9 @@ from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, PlanError
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
+from p3iv.evaluation.pretrained import write_run_card
 from p3iv.evaluation.result import (
+    EVALUATION_FILE,
     Evaluation,
     EvaluationFiles,
     PositionScore,
@@ -103,6 +105,8 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     with files.replacing():
         replaced = _own_evaluation(files.evaluation, header) if data.fingerprint != header.data_fingerprint else None
         found = _evaluate(request, trained, dataset, data, files=files, notes=notes)
+        if files.evaluation.name == EVALUATION_FILE:
+            write_run_card(request.run, header)
     if replaced:
         request.on_note(
             f"{files.evaluation} had the scores on {replaced.data}, which the planner was trained on; they were "
@@ -229,6 +233,7 @@ def _summarise(
     marginals = mean_intervals(tally.values(f"marginals {request.mode}"), clusters)
     return Evaluation(
         data=data.label,
+        data_fingerprint=data.fingerprint,
         planner=header.config.planner,
         preset=header.config.preset,
         seed=header.config.seed,

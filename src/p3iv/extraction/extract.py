@@ -25,7 +25,7 @@ from p3iv.data.folder import (
 from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
 from p3iv.encoders.identity import PRECOMPUTED, EncoderIdentity
 from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_encoder, build_text_encoder
-from p3iv.errors import ConfigError, DatasetError, FeatureError
+from p3iv.errors import ConfigError, DatasetError, FeatureError, require_modules
 from p3iv.extraction.request import (
     KEEP,
     ExtractionReport,
@@ -125,6 +125,7 @@ def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: 
     began = time.monotonic()
     with open_work_folder(request.folder) as work_path:
         encoder = build_encoder(request.encoder, request.options)
+        require_modules(["av"], "video", "Reading videos")
         texts = choose_step_embedder(request, dataset, encoder)  # now: its errors must not come after hours of encoding
         work = WorkFolder(work_path, encoder, request.dtype)
         extraction = _Extraction(request, dataset, encoder, work, on_progress, began)

@@ -89,7 +89,8 @@ class PlanDistribution:
     def _repr_html_(self) -> str:
         """The plan graph, in a notebook; as a picture of its own, so that its style stays inside it."""
         picture = base64.b64encode(self.to_svg().encode()).decode()
-        return f'<img src="data:image/svg+xml;base64,{picture}" alt="{escape(self.to_text())}" style="max-width: 100%">'
+        style, spoken = "max-width: 100%; background: white", escape(self.to_text())
+        return f'<img src="data:image/svg+xml;base64,{picture}" alt="{spoken}" style="{style}">'
 
     def top(self, number: int = 5) -> Iterator[tuple[Steps, float]]:
         """The recommended plan and the next most probable ones, each with its probability.

@@ -30,8 +30,18 @@ from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
+from p3iv.training.card import write_card
 from p3iv.training.distributed import World, join_world
-from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
+from p3iv.training.run_folder import (
+    CARD_FILE,
+    RUN_FILES,
+    MetricsTable,
+    check_run,
+    cpu_seconds_until,
+    describe_run,
+    open_run,
+)
+from p3iv.training.tracking import TRACKING_FILE, Trackers
 from p3iv.types import OnProgress, PlanScores, Progress, counted, hash_number
 
 VALIDATION_BATCH = 1024  # windows
@@ -83,6 +93,7 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     device: str = "auto"
+    track: tuple[str, ...] = ()  # names of `training.tracking.TRACKERS`
     on_progress: OnProgress = lambda _: None  # first about the data, then after every step, and after every epoch
     on_note: Callable[[str], object] = lambda _: None
 
@@ -109,12 +120,14 @@ def train(request: TrainRequest) -> TrainResult:
     with exclusive(request.run, doing=f"is training in {request.run}"):
         remove_leftovers(request.run)
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
-        for file in RUN_FILES:
+        for file in (*RUN_FILES, TRACKING_FILE):
             remove_leftovers(request.run / file)
         return _train(request)
 
 
 def _train(request: TrainRequest) -> TrainResult:
+    is_first = int(os.environ.get("RANK", "0")) == 0
+    trackers = Trackers(request.track if is_first else (), request.on_note)
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
     config, chosen = request.config, planner_class(request.config.planner)
@@ -122,14 +135,17 @@ def _train(request: TrainRequest) -> TrainResult:
     data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
     with join_world(device) as world:
         _check_world(request.config, world)
-        return _TrainingRun(request, data, device, world).train()
+        return _TrainingRun(request, data, device, world, trackers).train()
 
 
 class _TrainingRun:
     """One run, from the first epoch or from its last checkpoint."""
 
-    def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
+    def __init__(
+        self, request: TrainRequest, data: PlanningData, device: torch.device, world: World, trackers: Trackers
+    ) -> None:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
+        self.trackers = trackers
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.transitions = Transitions.fit(
@@ -169,16 +185,19 @@ class _TrainingRun:
         begin = self.progress.epoch
         self._show(begin, describe_amounts(self.data))
         table = self._open() if self.world.is_first else None
+        is_completed = False
         try:
             while self.progress.epoch < self.num_epochs and not self._is_over():
                 report = self._one_epoch(self.progress.epoch + 1)
                 if table is not None:
                     self._keep(report, table)
                 self._show(report.epoch, BEST_SO_FAR if report.is_best else "", report.values)
+            is_completed = True
         finally:
-            if table is not None:
-                table.close()
-                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
+            self.trackers.finish(completed=is_completed)
+            is_new = self.progress.epoch > begin or not (self.request.run / CARD_FILE).exists()
+            if table is not None and is_new:
+                write_card(self.request.run, self.header)
         done = self.progress
         if done.epoch < self.num_epochs:  # by patience or the CPU budget
             self.num_epochs = done.epoch
@@ -191,14 +210,15 @@ class _TrainingRun:
         self.request.on_progress(Progress("Training epochs", epochs, self.num_epochs, about, values))
 
     def _open(self) -> MetricsTable:
-        open_run(
-            self.request.run,
-            self.config,
-            data_label=self.data.label,
+        environment = describe_run(
             dataset=self.request.dataset.folder,
             device=str(self.device),
-            overwrite=self.request.overwrite,
+            data=self.data.label,
+            amounts=describe_amounts(self.data),
+            notes=self.notes,
         )
+        open_run(self.request.run, self.config, environment, overwrite=self.request.overwrite)
+        self.trackers.start(self.config, self.request.run, self.progress.epoch)
         return MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
 
     def _one_epoch(self, epoch: int) -> EpochReport:
@@ -296,7 +316,9 @@ class _TrainingRun:
         """Save after every epoch; the state for `--resume` comes last, so that at worst the rest is written twice."""
         rate = self.learner.learning_rate
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
-        table.add({"epoch": report.epoch, **report.values, "learning_rate": rate, **seconds})
+        row = {"epoch": report.epoch, **report.values, "learning_rate": rate, **seconds}
+        table.add(row)
+        self.trackers.log(report.epoch, row)
         if report.is_best:
             save_best(self.request.run, TrainedPlanner(self.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)
