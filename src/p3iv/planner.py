@@ -24,6 +24,7 @@ from p3iv.planners.header import BEST, Backend, Header
 from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
 from p3iv.plans.draws import Draws, SampleSettings
+from p3iv.shipped import shipped_planner
 from p3iv.types import Array, counted, listed
 from p3iv.validation import shown
 
@@ -299,7 +300,7 @@ def _settings(num_samples: int | None, seed: int) -> SampleSettings:
 
 def _find_file(path: str | Path, revision: str | None, backend: str | None) -> Path:  # noqa: ARG001 the hub comes next
     """The file of a planner, for a backend."""
-    found = Path(path)
+    found = shipped_planner(path) or Path(path)
     if found.is_file():
         return found
     return found / BEST

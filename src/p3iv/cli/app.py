@@ -18,6 +18,7 @@ from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, repro
 from p3iv.cli.console import err, out, print_json
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
+from p3iv.shipped import SHIPPED, ShippedClip, shipped_clips, shipped_planner
 from p3iv.types import counted
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def p3iv(
 @app.command()
 def info(
     path: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|DIR]", help="A run, a checkpoint file or a dataset folder.")
+        Path | None,
+        typer.Argument(
+            metavar="[RUN|DIR]", help=f"A run, a checkpoint file, a dataset folder, or {' or '.join(SHIPPED)}."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,15 +140,25 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
     else:
         from p3iv.planners.header import BEST, read_header
 
-        known = read_header(path if path.is_file() else path / BEST)
+        place = shipped_planner(path) or path
+        known = read_header(place if place.is_file() else place / BEST)
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
+    clips = shipped_clips(str(path)) if shipped_planner(path) else ()
     if as_json:
         content = {name: asdict(identity) if identity else None for name, identity in identities.items()}
-        print_json({"path": str(path), "label": label, **content})
+        print_json({"path": str(path), "label": label, **content, **({"clips": clips} if clips else {})})
         return
     rows = [(name.replace("_", " "), each.long if each else "not known") for name, each in identities.items()]
     _print_rows([(str(path), label), *rows])
+    _print_clips(clips)
+
+
+def _print_clips(clips: Sequence[ShippedClip]) -> None:
+    for clip in clips:
+        out.print(f"\n{clip.planner}/{clip.file}: {clip.task}, {clip.length_s} s, not in its training videos")
+        out.print(f"  from {clip.start_s} s to {clip.goal_s} s: {' -> '.join(clip.steps)}")
+        out.print(f"  try: {clip.command}", soft_wrap=True)
 
 
 def main() -> None:
