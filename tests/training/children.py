@@ -14,7 +14,8 @@ import torch
 
 from p3iv.config import Config
 from p3iv.data.folder import open_dataset
-from p3iv.training.loop import StepReport, TrainRequest, train
+from p3iv.training.loop import StepValues, TrainRequest, train
+from p3iv.types import Progress
 from soak.processes import start
 
 
@@ -30,10 +31,10 @@ def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 
     """
     steps, flushes, fsync = 0, 0, os.fsync
 
-    def count_step(_: StepReport) -> None:
+    def count_step(at: Progress) -> None:
         nonlocal steps
-        steps += 1
-        if steps == step:
+        steps += isinstance(at.values, StepValues)
+        if 0 < steps == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def count_flush(handle: int) -> None:
@@ -44,7 +45,7 @@ def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 
         fsync(handle)
 
     with patch.object(os, "fsync", count_flush):
-        train(TrainRequest(open_dataset(dataset), run, config, resume=True, on_step=count_step))
+        train(TrainRequest(open_dataset(dataset), run, config, resume=True, on_progress=count_step))
 
 
 def train_in_two_processes(
@@ -71,11 +72,11 @@ def train_and_note(dataset: Path, run: Path, config: Config, track: tuple[str, .
     """Train and return the loss terms of every step, and whether it was the last of its epoch."""
     steps: list[dict[str, float]] = []
 
-    def note(report: StepReport) -> None:
-        terms = {name: value.item() for name, value in report.terms.items()}
-        steps.append(terms | {"last": report.step == report.num_steps})
+    def note(at: Progress) -> None:
+        if isinstance(at.values, StepValues):
+            steps.append({**at.values, "last": at.done == int(at.done)})
 
-    train(TrainRequest(open_dataset(dataset), run, config, track=track, on_step=note))
+    train(TrainRequest(open_dataset(dataset), run, config, track=track, on_progress=note))
     return steps
 
 

@@ -16,8 +16,9 @@ import pytest
 from p3iv.data.folder import Dataset
 from p3iv.errors import ConfigError, MissingExtraError
 from p3iv.planners.header import BEST, LAST
-from p3iv.training.loop import EpochReport, TrainRequest, train
+from p3iv.training.loop import TrainRequest, train
 from p3iv.training.tracking import TRACKERS, TRACKING_FILE
+from p3iv.types import Progress
 from runs import quick
 
 pytestmark = pytest.mark.filterwarnings("default")  # of the libraries, at their import
@@ -41,8 +42,8 @@ class StopError(Exception):
     pass
 
 
-def stop_after_first(report: EpochReport) -> None:
-    if report.epoch == 1:
+def stop_after_first(at: Progress) -> None:
+    if at.done == 1 and "val_success_rate" in at.values:
         raise StopError
 
 
@@ -150,7 +151,7 @@ def test_every_tracker_has_the_rows_of_metrics_csv_and_training_ends_the_same(
     run, notes = tmp_path / "run", list[str]()
     request = TrainRequest(dataset, run, CONFIG, track=tuple(TRACKERS), on_note=notes.append)
     with pytest.raises(StopError):
-        train(replace(request, on_epoch=stop_after_first))
+        train(replace(request, on_progress=stop_after_first))
     assert mlflow_run(run).info.status == "KILLED"
     train(replace(request, resume=True))
     assert_same_result(run, untracked)
@@ -174,11 +175,14 @@ def test_a_tracker_that_fails_is_a_note(
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         run, notes = tmp_path / "run", list[str]()
 
-        def block(_: str) -> None:  # called before the run folder is filled
-            run.mkdir(exist_ok=True)
-            (run / "tensorboard").write_text("in the way")
+        def block(at: Progress) -> None:
+            if at.done == 0:  # before the run folder is filled
+                run.mkdir(exist_ok=True)
+                (run / "tensorboard").write_text("in the way")
 
-        train(TrainRequest(dataset, run, CONFIG, track=("tensorboard", "mlflow"), on_data=block, on_note=notes.append))
+        train(
+            TrainRequest(dataset, run, CONFIG, track=("tensorboard", "mlflow"), on_progress=block, on_note=notes.append)
+        )
     assert [note.split(" failed")[0] for note in notes if "failed" in note] == ["--track tensorboard", "--track mlflow"]
     assert_same_result(run, untracked)
 

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from p3iv import __version__
-from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, reproduce, score, train
-from p3iv.cli.console import err, out, print_json
+from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push, report, reproduce, score, train
+from p3iv.cli.console import err, out, print_json, print_note
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
 from p3iv.shipped import SHIPPED, ShippedClip, shipped_clips, shipped_planner
@@ -63,6 +63,8 @@ app.command("train", epilog=train.EXAMPLE)(train.train_command)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
 app.command("report", epilog=report.EXAMPLE)(report.report_command)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
+app.command("export", epilog=export.EXAMPLE)(export.export_command)
+app.command("push", epilog=push.EXAMPLE)(push.push_command)
 app.command("score", epilog=score.EXAMPLE)(score.score_command)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare_command)
 app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce_command)
@@ -88,7 +90,8 @@ def info(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN|DIR]", help=f"A run, a checkpoint file, a dataset folder, or {' or '.join(SHIPPED)}."
+            metavar="[RUN|DIR]",
+            help=f"A run, a checkpoint file, {' or '.join(SHIPPED)}, OWNER/NAME on the hub, or a dataset folder.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -138,10 +141,10 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         known = read_card(path)
         label = known.label
     else:
-        from p3iv.planners.header import BEST, read_header
+        from p3iv.hub import find_planner
+        from p3iv.planners.header import planner_file, read_header
 
-        place = shipped_planner(path) or path
-        known = read_header(place if place.is_file() else place / BEST)
+        known = read_header(planner_file(find_planner(path, on_note=print_note)))
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
     clips = shipped_clips(str(path)) if shipped_planner(path) else ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -68,8 +70,6 @@ def plan_command(
     Prints the recommended plan and the most probable alternatives. Their probabilities are exact under the chain that
     chooses the plan; for planners without a chain (most baselines) they are shares of samples.
     """
-    import torch  # takes a second to import
-
     from p3iv.moments import EncoderChoice, needs_encoder
     from p3iv.planner import NUM_PLANS, Planner
 
@@ -86,7 +86,7 @@ def plan_command(
         raise ConfigError(f"--data {data}, but there is no such folder.")
     if svg is not None and svg.suffix.lower() != ".svg":
         raise ConfigError(f"--svg {svg}, but it must end in .svg.")
-    torch.set_num_threads(threads)
+    _use_threads(threads)
     planner = Planner.from_pretrained(
         run,
         device=device,
@@ -113,3 +113,12 @@ def _example_of(run: Path, start: str | None, goal: str | None) -> tuple[str, st
     example = shipped_clips(str(run))[0]
     print_note(f"an example: {example.command}")
     return example.start, example.goal
+
+
+def _use_threads(number: int) -> None:
+    """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
+    os.environ["OMP_NUM_THREADS"] = str(number)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(number)

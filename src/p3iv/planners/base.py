@@ -18,11 +18,11 @@ from torch.optim import Optimizer
 
 from p3iv.config import PLANNER_SECTIONS, Config
 from p3iv.data.tensors import PlanningData
-from p3iv.metrics.plans import PlanScores
 from p3iv.planners.header import PlannerShape, SelectionScore
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
+from p3iv.types import PlanScores
 
 Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in a single process
 

@@ -26,9 +26,9 @@ from p3iv.planners.header import (
     BEST,
     LAST,
     Header,
-    Progress,
+    TrainingProgress,
+    check_ensemble,
     check_fits,
-    difference_between,
     header_of,
     metadata_of,
     open_checkpoint,
@@ -186,27 +186,12 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
         CheckpointError: if a member was made for other actions, horizons or features than the first, or was trained on
             other windows, which may include test windows of the first, or is given twice.
     """
-    repeated = [
-        path for number, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:number]]
-    ]
-    if repeated:
-        raise CheckpointError(f"{repeated[0]} is given twice, but an ensemble has each planner once.")
-    first, *others = (load_planner(path, device=device) for path in paths)
-    for path, other in zip(paths[1:], others, strict=True):
-        if other.header.names != first.header.names:
-            raise CheckpointError(f"{path} has another vocabulary than {paths[0]}, so they cannot form an ensemble.")
-        if other.header.shape != first.header.shape:
-            difference = difference_between(other.header.shape, first.header.shape)
-            raise CheckpointError(f"{path} has {difference} as in {paths[0]}, so they cannot form an ensemble.")
-        if other.header.data_fingerprint != first.header.data_fingerprint:
-            raise CheckpointError(
-                f"{path} was trained on other features, windows or another split than {paths[0]} and may have seen "
-                f"its test windows, so they cannot form an ensemble. Train both on the same data and --split."
-            )
+    first, *others = loaded = [load_planner(path, device=device) for path in paths]
+    check_ensemble(paths, [one.header for one in loaded])
     return replace(first, others=tuple(others))
 
 
-def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
+def load_last(run: Path, learner: Learner, expected: Header) -> TrainingProgress:
     """Restore the learner, after checking that the checkpoint matches the requested configuration."""
     path = run / LAST
     with open_checkpoint(path, "pt") as file:

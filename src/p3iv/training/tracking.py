@@ -46,7 +46,7 @@ class Trackers:
         MissingExtraError: its library is not installed.
     """
 
-    def __init__(self, names: Sequence[str], on_note: Callable[[str], None]) -> None:
+    def __init__(self, names: Sequence[str], on_note: Callable[[str], object]) -> None:
         if unknown := [name for name in names if name not in TRACKERS]:
             raise ConfigError(f"--track {shown(unknown[0])}, but it must be one of {', '.join(TRACKERS)}.")
         self._trackers: dict[str, Tracker] = {name: TRACKERS[name]() for name in names}

@@ -9,7 +9,7 @@ from torch import Tensor
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.distributions import exact_divergences
-from p3iv.metrics.plans import PlanScores, accuracies, ious, successes
+from p3iv.metrics.plans import accuracies, ious, successes
 from p3iv.metrics.references import references_of
 from p3iv.planners.base import BasePlanner, Sync
 from p3iv.planners.header import SelectionScore
@@ -17,7 +17,7 @@ from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
 from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
 from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
 from p3iv.plans.draws import Draws, SampleSettings, draws_of, refuse_noise
-from p3iv.types import Array
+from p3iv.types import Array, PlanScores
 
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the effects
