@@ -106,7 +106,5 @@ def plan_command(
 def _use_threads(number: int) -> None:
     """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
     os.environ["OMP_NUM_THREADS"] = str(number)
-    if "torch" in sys.modules:
-        import torch
-
+    if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(number)
