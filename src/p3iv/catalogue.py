@@ -71,6 +71,15 @@ class Metric:
             return "∞" if value > 0 else "-∞"
         return f"{self.scale * value:{'+' if sign else ''},.{self.digits}f}"
 
+    def interval_text(self, value: float, low: float, high: float, *, sign: bool = False) -> str:
+        """A value with its interval; the value alone where the interval is not defined.
+
+        >>> METRICS["success_rate"].interval_text(0.345, 0.3, 0.4)
+        '34.5 [30.0, 40.0]'
+        """
+        ends = "" if math.isnan(low + high) else f" [{self.text(low, sign=sign)}, {self.text(high, sign=sign)}]"
+        return f"{self.text(value, sign=sign)}{ends}"
+
     def best(self, values: Iterable[float]) -> float | None:
         """The best of several values; None where all are equal, or where neither direction is better."""
         found = {value for value in values if not math.isnan(value)}

@@ -129,9 +129,11 @@ class MomentReader:
 
     def _find_dataset(self) -> Dataset | None:
         if self.dataset is None and (self._run or self._data):
-            from p3iv.training.run_folder import dataset_of
+            from p3iv.training.run_folder import ENVIRONMENT_FILE, dataset_of
 
-            self.use_dataset(dataset_of(self._run or Path(), self._data))
+            run = self._run or Path()
+            if self._data or (run / ENVIRONMENT_FILE).is_file():  # a planner from the hub has none
+                self.use_dataset(dataset_of(run, self._data))
         return self.dataset
 
     def _rows(self, text: str) -> Array:
@@ -155,7 +157,8 @@ class MomentReader:
             from p3iv.extraction.worker import encode_picture
             from p3iv.features.pictures import read_picture
 
-            return encode_picture(read_picture(path), self.encoder, text)
+            encoder = self.encoder  # first: without one, what is in the file does not matter
+            return encode_picture(read_picture(path), encoder, text)
         raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
 
     @cached_property

@@ -25,8 +25,27 @@ BLANK: Final = b"0" * 64  # what stands in place of the checksum while it is com
 MAX_BYTES: Final = 2**30
 
 OPERATORS: Final = frozenset(
-    "Add Cast Clip Concat Conv DequantizeLinear Div Gather LayerNormalization MatMul Mul QuantizeLinear ReduceL2 "
-    "ReduceMean Relu Reshape Softmax Sub Transpose".split()
+    [
+        "Add",
+        "Cast",
+        "Clip",
+        "Concat",
+        "Conv",
+        "DequantizeLinear",
+        "Div",
+        "Gather",
+        "LayerNormalization",
+        "MatMul",
+        "Mul",
+        "QuantizeLinear",
+        "ReduceL2",
+        "ReduceMean",
+        "Relu",
+        "Reshape",
+        "Softmax",
+        "Sub",
+        "Transpose",
+    ]
 )
 
 # Numbers of fields in onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto

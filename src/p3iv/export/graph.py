@@ -2,7 +2,8 @@
 
 The networks are written out here instead of traced by torch.onnx: its exporter took 4 to 20 CPU seconds per network where
 this takes a tenth of one, it silently fixed the number of pairs, it keeps paths of the exporting machine in the file, and
-it changes with every version of torch. `export.parity` compares every file with torch before it is kept.
+it changes with every version of torch. Every file is compared with torch before it is
+kept (`export.planner`).
 """
 
 from __future__ import annotations

@@ -87,7 +87,10 @@ def _decode(graph: Graph, network: P3IVNetwork, tokens: str, added: str | None) 
             projected = graph.linear(tokens, block.self_projection)
         query, key, value = _split_heads(graph, projected, block.heads)
         if block is blocks[-1]:  # nothing is read at the start token
-            query, tokens = graph.add("Gather", query, after_start, axis=2), graph.add("Gather", tokens, after_start, axis=1)
+            query, tokens = (
+                graph.add("Gather", query, after_start, axis=2),
+                graph.add("Gather", tokens, after_start, axis=1),
+            )
         read = graph.add("Transpose", _attend(graph, query, key, value, network), perm=(0, 2, 1, 3))
         attended = graph.linear(graph.reshape(read, 0, 0, -1), block.self_output)
         tokens = _read_and_feed(graph, block, graph.add("Add", tokens, attended), memory, network)
@@ -110,7 +113,9 @@ def _attend(graph: Graph, query: str, key: Value, value: Value, network: P3IVNet
     return graph.add("MatMul", graph.add("Softmax", scores, axis=-1), value)
 
 
-def _read_and_feed(graph: Graph, block: DecoderBlock, attended: str, memory: Tensor | None, network: P3IVNetwork) -> str:
+def _read_and_feed(
+    graph: Graph, block: DecoderBlock, attended: str, memory: Tensor | None, network: P3IVNetwork
+) -> str:
     """What follows the self-attention: its norm, the memory (M, 2D), the feed-forward; (X, L, D) -> (X, L, D)."""
     kept = graph.norm(attended, block.self_norm)
     if memory is not None:

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Thread
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ from p3iv.features.arrays import as_rows
 from p3iv.features.pictures import Picture, frame_picture
 from p3iv.features.store import rows_around
 from p3iv.features.store_index import KeptSeconds
-from p3iv.features.video import VideoReader
 from p3iv.files import atomic_file, remove_leftovers_in
 from p3iv.parallel import WorkerLost, run
 from p3iv.types import Array
+
+if TYPE_CHECKING:
+    from p3iv.features.video import VideoReader
 
 WORK_FOLDER: Final = ".extraction"
 
@@ -121,6 +123,8 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
     Raises:
         FeatureError: naming the file, also for a moment after its end.
     """
+    from p3iv.features.video import VideoReader  # needs PyAV, as does the next
+
     with VideoReader(path) as reader:
         if not 0 <= moment_s <= reader.length_s:
             length = math.floor(10 * reader.length_s) / 10
@@ -203,6 +207,8 @@ def _put(items: Queue[_Item], item: _Item, stop: Event) -> None:
 
 def _decode(task: VideoTask, encoder: VideoEncoder) -> Iterator[_Item]:
     """The clips of a video, then its end."""
+    from p3iv.features.video import VideoReader
+
     reader = VideoReader(task.path)
     try:
         with reader:

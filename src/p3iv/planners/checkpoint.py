@@ -26,7 +26,7 @@ from p3iv.planners.header import (
     BEST,
     LAST,
     Header,
-    Progress,
+    TrainingProgress,
     check_ensemble,
     check_fits,
     header_of,
@@ -191,7 +191,7 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
     return replace(first, others=tuple(others))
 
 
-def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
+def load_last(run: Path, learner: Learner, expected: Header) -> TrainingProgress:
     """Restore the learner, after checking that the checkpoint matches the requested configuration."""
     path = run / LAST
     with open_checkpoint(path, "pt") as file:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # it imports torch
 
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
+PRETRAINED = Path("model.safetensors")  # in a folder of `save_pretrained`, and on the hub
+PRETRAINED_ONNX = Path("model.onnx")
+PRETRAINED_TEXTS = ("README.md", "config.yaml", "environment.json", "evaluation.json")  # beside them
 
 FORMAT = 4
 READABLE = (3, FORMAT)  # format 3 has only the name of the encoder
@@ -64,7 +67,7 @@ CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learni
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far a run has come."""
 
     epoch: int  # the number of finished epochs
@@ -85,7 +88,7 @@ class Header:
     feature_fingerprint: str | None  # of all rows of the dataset; None in format 3
     data_label: str
     data_fingerprint: str  # of features, language and the windows of train, val and test
-    progress: Progress
+    progress: TrainingProgress
 
 
 class Backend(Protocol):
@@ -116,6 +119,12 @@ class Backend(Protocol):
         Raises:
             ConfigError: it cannot compute there.
         """
+
+
+def planner_file(path: Path) -> Path:
+    """The file of a planner: the path itself, or the one in a run folder or in a folder of `save_pretrained`."""
+    is_pretrained = (path / PRETRAINED).is_file() and not (path / BEST).exists()
+    return path if path.is_file() else path / (PRETRAINED if is_pretrained else BEST)
 
 
 def read_header(path: Path) -> Header:
@@ -252,7 +261,7 @@ def _header_from(content: dict[str, Any]) -> Header:
         feature_fingerprint=_checked(content, "feature_fingerprint", PlainText | None),
         data_label=_checked(content, "data_label", Label),
         data_fingerprint=_checked(content, "data_fingerprint", PlainText),
-        progress=_checked(content, "progress", Progress),
+        progress=_checked(content, "progress", TrainingProgress),
     )
 
 

@@ -20,7 +20,17 @@ SOURCES = ("chain", "samples")  # probabilities computed exactly by a chain, or 
 
 @dataclass(frozen=True, repr=False)
 class PlanDistribution:
-    """The most probable plans between one start and one goal, in words."""
+    """The most probable plans between one start and one goal, in words.
+
+    It can be iterated and printed, and a notebook shows it as a graph.
+
+    Example:
+        >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+        >>> for steps, probability in plans:
+        ...     print(f"{probability:.0%}", " -> ".join(steps))
+        75% boil -> pour
+        25% pour -> boil
+    """
 
     plans: tuple[Steps, ...]  # distinct: the recommended plan, then the others, most probable first
     probabilities: tuple[float, ...]  # of each plan
@@ -59,6 +69,7 @@ class PlanDistribution:
 
     @property
     def num_samples(self) -> int:
+        """The number of samples, if some were asked for."""
         return sum(count for _, count in self.samples)
 
     def __iter__(self) -> Iterator[tuple[Steps, float]]:
@@ -78,14 +89,33 @@ class PlanDistribution:
     def _repr_html_(self) -> str:
         """The plan graph, in a notebook; as a picture of its own, so that its style stays inside it."""
         picture = base64.b64encode(self.to_svg().encode()).decode()
-        return f'<img src="data:image/svg+xml;base64,{picture}" alt="{escape(self.to_text())}" style="max-width: 100%">'
+        style, spoken = "max-width: 100%; background: white", escape(self.to_text())
+        return f'<img src="data:image/svg+xml;base64,{picture}" alt="{spoken}" style="{style}">'
 
     def top(self, number: int = 5) -> Iterator[tuple[Steps, float]]:
-        """The recommended plan and the next most probable ones, each with its probability."""
+        """The recommended plan and the next most probable ones, each with its probability.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> list(plans.top(1))
+            [(('boil', 'pour'), 0.75)]
+        """
         return zip(self.plans[:number], self.probabilities, strict=False)
 
     def to_text(self, top: int = 5) -> str:
-        """The recommended plan, the `top` most probable plans and the most frequent samples, as `p3iv plan` prints."""
+        """The recommended plan, the `top` most probable plans and the most frequent samples, as `p3iv plan` prints.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> print(plans.to_text())
+            plan (probability 75.0 %):
+              1. boil
+              2. pour
+            <BLANKLINE>
+            most probable plans:
+               75.0 %  boil -> pour
+               25.0 %  pour -> boil
+        """
         is_exact, share = self.source == "chain", as_percent(self.plan_probability)
         lines = [f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):"]
         lines += [f"  {number}. {step}" for number, step in enumerate(self.plan, start=1)]
@@ -99,7 +129,13 @@ class PlanDistribution:
         return "\n".join(lines)
 
     def to_svg(self) -> str:
-        """The plans merged into one graph, as the content of an SVG file."""
+        """The plans merged into one graph, as the content of an SVG file.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> plans.to_svg().startswith("<svg")
+            True
+        """
         from p3iv.drawing.graph import merge_plans
         from p3iv.drawing.graph_drawing import HORIZONTAL, draw_graph
         from p3iv.drawing.html import standalone_svg
@@ -107,7 +143,13 @@ class PlanDistribution:
         return standalone_svg(draw_graph(merge_plans(self.plan, list(self), total=1.0), HORIZONTAL))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution."""
+        """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> plans.to_dict()["plan"]
+            ['boil', 'pour']
+        """
         return {
             "plan": list(self.plan),
             "plan_probability": self.plan_probability,
@@ -117,12 +159,24 @@ class PlanDistribution:
         }
 
     def to_json(self) -> str:
-        """One JSON object; `from_json` reads it back to an equal distribution."""
+        """One JSON object; `from_json` reads it back to an equal distribution.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> PlanDistribution.from_json(plans.to_json()) == plans
+            True
+        """
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> PlanDistribution:
-        """Read the output of `to_json`."""
+        """Read the output of `to_json`.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> PlanDistribution.from_json(plans.to_json()).plan
+            ('boil', 'pour')
+        """
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -131,7 +185,13 @@ class PlanDistribution:
 
     @classmethod
     def from_dict(cls, content: Any) -> PlanDistribution:
-        """Read the output of `to_dict`."""
+        """Read the output of `to_dict`.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> PlanDistribution.from_dict(plans.to_dict()) == plans
+            True
+        """
         try:
             return cls(
                 plans=tuple(tuple(map(str, plan["steps"])) for plan in content["plans"]),
