@@ -118,7 +118,5 @@ def _example_of(run: Path, start: str | None, goal: str | None) -> tuple[str, st
 def _use_threads(number: int) -> None:
     """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
     os.environ["OMP_NUM_THREADS"] = str(number)
-    if "torch" in sys.modules:
-        import torch
-
+    if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(number)
