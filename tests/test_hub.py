@@ -161,13 +161,15 @@ def test_every_failure_of_the_hub_is_one_sentence(child: RunChild, hub: SmallHub
         "faulty/500": "the hub answered with an error (500). Try again later",
         "faulty/gated": f"its owner grants access by request. Ask for it at {hub.url}/faulty/gated",
         "faulty/dropped": "the hub does not answer (RemoteProtocolError). Check the connection",
+        "faulty/slow": "the hub does not answer (ReadTimeout). Check the connection",
         "faulty/nonsense": "Try again later",
         "faulty/other": "is not a planner of p3iv, which has config.yaml and model.safetensors",
         "faulty/huge": "model.safetensors of faulty/huge has 1099511627776 bytes, but at most 2147483648 are allowed",
         "faulty/short": "of faulty/short arrived damaged: it has 3 bytes",
         "faulty/corrupt": "of faulty/corrupt arrived damaged: it has 21 bytes",
     }
-    found = child(f"print(json.dumps([message(find_planner, name) for name in {list(expected)}]))")
+    code = f"print(json.dumps([message(find_planner, name) for name in {list(expected)}]))"
+    found = child(code, HF_HUB_ETAG_TIMEOUT="1")
     for (name, words), text in zip(expected.items(), found, strict=True):
         assert words in text, text
         assert name in text, text

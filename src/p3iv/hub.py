@@ -168,7 +168,9 @@ class _RemoteFile:
 
 def _list_files(asked: HubName) -> list[_RemoteFile]:
     """The files to fetch."""
-    info = _import_hub().HfApi().model_info(asked.repo, revision=asked.revision, files_metadata=True)
+    hub = _import_hub()
+    patience_s = hub.constants.HF_HUB_ETAG_TIMEOUT
+    info = hub.HfApi().model_info(asked.repo, revision=asked.revision, files_metadata=True, timeout=patience_s)
     limits = _limits()
     wanted = {file.rfilename: file for file in info.siblings or () if file.rfilename in limits}
     if "config.yaml" not in wanted or not any(limits[name] == MAX_PLANNER_BYTES for name in wanted):

@@ -107,8 +107,10 @@ class Backend(Protocol):
 
 def planner_file(path: Path) -> Path:
     """The file of a planner: the path itself, or the one in a run folder or in a folder of `save_pretrained`."""
-    is_pretrained = (path / PRETRAINED).is_file() and not (path / BEST).exists()
-    return path if path.is_file() else path / (PRETRAINED if is_pretrained else BEST)
+    if path.is_file():
+        return path
+    places = [path / place for place in (BEST, PRETRAINED, PRETRAINED_ONNX)]
+    return next((place for place in places if place.is_file()), places[0])
 
 
 def read_header(path: Path) -> Header:
