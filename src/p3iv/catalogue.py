@@ -21,7 +21,7 @@ UNDEFINED = "-"  # the text of a value that is nan
 
 # What --start and --goal of `p3iv plan`, and the arguments of `p3iv.Planner`, can be.
 MOMENT_FORMS: Final = (
-    "FILE@SECONDS of a video (clip.mp4@12.5), a picture, a .npy of features, or VIDEO@SECONDS of the dataset"
+    "FILE@TIME of a video (clip.mp4@12.5 or clip.mp4@1:30), a picture, a .npy of features, or VIDEO@TIME of the dataset"
 )
 
 

@@ -72,14 +72,15 @@ def requirements() -> dict[str, dict[str, str]]:
     return packages
 
 
-def install_command(extra: str) -> str:
-    """The command that installs what is missing of an extra.
+def install_command(extras: str) -> str:
+    """The command that installs what is missing of some extras, such as `video,encoders`.
 
     It names the packages and not p3iv[extra], so that it works for a clone, for a wheel and wherever p3iv came from.
     """
-    packages = requirements().get(extra, {})
+    required = requirements()
+    packages = {name: spec for extra in extras.split(",") for name, spec in required.get(extra, {}).items()}
     missing = [spec for name, spec in packages.items() if _version(name) is None]
-    wanted = missing or list(packages.values()) or [f"p3iv[{extra}]"]
+    wanted = missing or list(packages.values()) or [f"p3iv[{extras}]"]
     return " ".join(["pip install", *(f"'{spec}'" for spec in wanted)])
 
 

@@ -186,9 +186,10 @@ def _list_files(asked: HubName) -> list[_RemoteFile]:
 
 def _limits() -> dict[str, int]:
     """The files that are fetched where they exist, each with the bytes that it may have."""
-    from p3iv.planners.header import PRETRAINED, PRETRAINED_ONNX, PRETRAINED_TEXTS
+    from p3iv.planners.header import PRETRAINED, PRETRAINED_TEXTS
+    from p3iv.planners.onnx_planner import EXPORTED
 
-    planners = dict.fromkeys((str(PRETRAINED), str(PRETRAINED_ONNX)), MAX_PLANNER_BYTES)
+    planners = dict.fromkeys((str(PRETRAINED), str(EXPORTED)), MAX_PLANNER_BYTES)
     return planners | dict.fromkeys(PRETRAINED_TEXTS, MAX_TEXT_BYTES)
 
 

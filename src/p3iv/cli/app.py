@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from p3iv import __version__
-from p3iv.cli import compare, data, demo, evaluate, extract, plan, push, report, reproduce, score, train
+from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push, report, reproduce, score, train
 from p3iv.cli.console import err, out, print_json, print_note
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
@@ -62,6 +62,7 @@ app.command("train", epilog=train.EXAMPLE)(train.train_command)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
 app.command("report", epilog=report.EXAMPLE)(report.report_command)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
+app.command("export", epilog=export.EXAMPLE)(export.export_command)
 app.command("push", epilog=push.EXAMPLE)(push.push_command)
 app.command("score", epilog=score.EXAMPLE)(score.score_command)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare_command)
@@ -139,9 +140,12 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         label = known.label
     else:
         from p3iv.hub import find_planner
+        from p3iv.onnx_model import SUFFIX
         from p3iv.planners.header import planner_file, read_header
+        from p3iv.planners.onnx_planner import load_exported
 
-        known = read_header(planner_file(find_planner(path, on_note=print_note)))
+        file = planner_file(find_planner(path, on_note=print_note))
+        known = load_exported([file]).header if file.suffix == SUFFIX else read_header(file)
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
     if as_json:

@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.segment import Segment
 from rich.table import Column, Table
 
 from p3iv.files import leftovers_of
-from p3iv.types import Problem, count_problems, counted
+from p3iv.types import OnProgress, Problem, Progress, count_problems, counted
 from p3iv.validation import UNFIT
 
 if TYPE_CHECKING:
@@ -99,18 +100,11 @@ def interruptible(message: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-class ShowProgress(Protocol):
-    def __call__(self, done: float, total: int, about: str = "") -> None: ...
-
-
 @contextmanager
-def progress(what: str) -> Iterator[ShowProgress]:
-    """Yield a function of (done, total, about): it shows a bar on a terminal, and a few plain lines elsewhere.
-
-    `about` is shown after the numbers: a speed, or the scores of the last epoch.
-    """
+def progress() -> Iterator[OnProgress]:
+    """Yield a callback for progress: it shows a bar on a terminal, and a few plain lines elsewhere."""
     if not err.is_terminal:
-        yield plain_progress(what)
+        yield plain_progress()
         return
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the other columns keep their width
     columns = (
@@ -120,23 +114,23 @@ def progress(what: str) -> Iterator[ShowProgress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[about]}", markup=False, table_column=rest),
     )
-    with Progress(*columns, console=err, transient=True, expand=True) as bar:
-        task = bar.add_task(what, total=None, about="")
+    with Bar(*columns, console=err, transient=True, expand=True) as bar:
+        task = bar.add_task("Preparing", total=None, about="")
 
-        def show(done: float, total: int, about: str = "") -> None:
-            bar.update(task, completed=done, total=total, about=about)
+        def show(at: Progress) -> None:
+            bar.update(task, description=at.what, completed=at.done, total=at.total, about=at.about)
 
         yield show
 
 
-def plain_progress(what: str, every_s: float = 10.0) -> ShowProgress:
-    """A function of (done, total, about) that prints at most 20 lines, some seconds apart."""
+def plain_progress(every_s: float = 10.0) -> OnProgress:
+    """A callback for progress that prints at most 20 lines, some seconds apart."""
     last_s, last_done = time.monotonic(), 0.0
 
-    def show(done: float, total: int, about: str = "") -> None:
+    def show(at: Progress) -> None:
         nonlocal last_s, last_done
-        if time.monotonic() - last_s >= every_s and done - last_done >= total / 20 and done < total:
-            last_s, last_done = time.monotonic(), done
-            err.print(f"{what}: {done:.0f} of {total}{', ' * bool(about)}{about}")
+        if time.monotonic() - last_s >= every_s and at.done - last_done >= at.total / 20 and at.done < at.total:
+            last_s, last_done = time.monotonic(), at.done
+            err.print(f"{at.what}: {at.done:.0f} of {at.total}{', ' * bool(at.about)}{at.about}")
 
     return show

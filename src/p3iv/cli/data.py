@@ -76,15 +76,18 @@ def make_tabletop_command(
 
     The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
     """
-    from p3iv.tabletop.make import make_tabletop, write_sheet  # keeps `p3iv --help` quick
+    from p3iv.api.datasets import make_tabletop  # keeps `p3iv --help` quick
+    from p3iv.tabletop.make import check_sheet, write_sheet
 
-    with progress("Rendering videos") as show:
+    if sheet is not None:
+        check_sheet(sheet)
+    with progress() as show:
         make_tabletop(
             folder,
-            num_videos=videos,
+            videos=videos,
             seed=seed,
             encoder=encoder,
-            render=not skip_rendering,
+            skip_rendering=skip_rendering,
             jobs=jobs,
             overwrite=overwrite,
             progress=show,
@@ -155,27 +158,27 @@ def import_command(
 
     Writes a dataset folder. Rows and files that cannot be used are listed and left out.
     """
-    from p3iv.data.importing import ImportRequest, import_dataset
+    from p3iv.api.datasets import import_dataset  # keeps `p3iv --help` quick
 
-    request = ImportRequest(
-        kind=kind,
-        source=source,
-        destination=folder,
-        features=features,
-        language=language,
-        rename=rename,
-        split=split,
-        videos=videos,
-        encoder=encoder,
-        text_encoder=text_encoder,
-        dtype=dtype,
-        simulated=simulated,
-        keep_tasks_apart=keep_tasks_apart,
-        strict=strict,
-        overwrite=overwrite,
-    )
-    with progress("Packing features") as show:
-        report = import_dataset(request, progress=show)
+    with progress() as show:
+        report = import_dataset(
+            kind,
+            source,
+            folder,
+            features=features,
+            language=language,
+            rename=rename,
+            split=split,
+            videos=videos,
+            encoder=encoder,
+            text_encoder=text_encoder,
+            dtype=dtype,
+            simulated=simulated,
+            keep_tasks_apart=keep_tasks_apart,
+            strict=strict,
+            overwrite=overwrite,
+            progress=show,
+        )
     if as_json:
         print_json(report)
         return
@@ -207,10 +210,10 @@ def simulate_command(
     The features are computed from the annotations and step embeddings, so that everything can run at full size without
     the real videos. Scores on them test the code; they say nothing about real videos.
     """
-    from p3iv.data.simulate import simulate_dataset  # keeps `p3iv --help` quick
+    from p3iv.api.datasets import simulate  # keeps `p3iv --help` quick
 
-    with progress("Simulating features") as show:
-        packed = simulate_dataset(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
+    with progress() as show:
+        packed = simulate(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
     print_problems(packed.problems)
     out.print(
         f"SIMULATED features of {describe_features(packed)} -> {folder}. "
@@ -224,11 +227,11 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
 
     The exit code is 1 if there is any error.
     """
-    from p3iv.data.check import check_dataset  # keeps `p3iv --help` quick
+    from p3iv.api.datasets import check  # keeps `p3iv --help` quick
 
     for path in (folder, folder / "features"):
         note_leftovers(path)
-    findings = check_dataset(folder)
+    findings = check(folder)
     errors = sum(finding.severity == "error" for finding in findings)
     if as_json:
         print_json([vars(finding) for finding in findings])
@@ -255,17 +258,14 @@ def stats_command(
 
     Per horizon: the windows on each side of the split, and how many different plans share their first and last action.
     """
-    from p3iv.config import CurationSettings  # keeps `p3iv --help` quick
-    from p3iv.data.folder import open_dataset
-    from p3iv.data.stats import describe_dataset
+    from p3iv.api.datasets import stats  # keeps `p3iv --help` quick
 
     wanted = parse_numbers("--horizons", horizons)
-    settings = CurationSettings(wanted[0], window, protocol, split, split_seed)
-    stats = describe_dataset(open_dataset(folder), settings, horizons=wanted)
+    found = stats(folder, window=window, protocol=protocol, split=split, split_seed=split_seed, horizons=wanted)
     if as_json:
-        print_json(stats)
+        print_json(found)
     else:
-        _print_stats(stats)
+        _print_stats(found)
 
 
 def _print_stats(stats: DatasetStats) -> None:

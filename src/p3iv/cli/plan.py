@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -25,10 +27,6 @@ from p3iv.cli.options import (
 from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError
 from p3iv.files import write_text
-from p3iv.types import counted
-
-if TYPE_CHECKING:
-    from p3iv.plans.distribution import PlanDistribution, Steps
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 MOMENT_HELP = f"{MOMENT_FORMS}."
@@ -71,8 +69,6 @@ def plan_command(
     Prints the recommended plan and the most probable alternatives. Their probabilities are exact under the chain that
     chooses the plan; for planners without a chain (most baselines) they are shares of samples.
     """
-    import torch  # takes a second to import
-
     from p3iv.moments import EncoderChoice, needs_encoder
     from p3iv.planner import NUM_PLANS, Planner
 
@@ -87,7 +83,7 @@ def plan_command(
         raise ConfigError(f"--data {data}, but there is no such folder.")
     if svg is not None and svg.suffix.lower() != ".svg":
         raise ConfigError(f"--svg {svg}, but it must end in .svg.")
-    torch.set_num_threads(threads)
+    _use_threads(threads)
     planner = Planner.from_pretrained(
         run,
         device=device,
@@ -98,39 +94,19 @@ def plan_command(
     )
     plans = planner.plan(start, goal, number=max(top, NUM_PLANS), num_samples=samples, seed=seed, mode=mode)
     if svg is not None:
-        from p3iv.report.write import draw_distribution
-
-        write_text(svg, draw_distribution(plans))
+        write_text(svg, plans.to_svg())
     if as_json:
         print_json(plans.to_dict())
     else:
-        show_plans(plans, top)
+        out.print(plans.to_text(top))
         if svg is not None:
             out.print(f"\n-> {svg}")
 
 
-def show_plans(plans: PlanDistribution, top: int) -> None:
-    """Print the recommended plan, the most probable plans and, if there are any, the most frequent samples."""
-    is_exact = plans.source == "chain"
-    share = _percent(plans.plan_probability)
-    out.print(f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):")
-    for number, step in enumerate(plans.plan, start=1):
-        out.print(f"  {number}. {step}")
-    out.print("\nmost probable plans:" if is_exact else "\nthis plan, then the most frequent samples:")
-    _show_list(list(plans.top(top)), rest=plans.other_plans + sum(plans.probabilities[top:]))
-    if plans.samples:
-        shares = [(steps, count / plans.num_samples) for steps, count in plans.samples]
-        distinct = counted(len(shares), "distinct plan")
-        out.print(f"\n{distinct} in {counted(plans.num_samples, 'sample')}, the most frequent:")
-        _show_list(shares[:top], rest=sum(share for _, share in shares[top:]))
+def _use_threads(number: int) -> None:
+    """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
+    os.environ["OMP_NUM_THREADS"] = str(number)
+    if "torch" in sys.modules:
+        import torch
 
-
-def _show_list(plans: list[tuple[Steps, float]], *, rest: float) -> None:
-    for steps, share in plans:
-        out.print(f"  {_percent(share):>7}  {' -> '.join(steps)}")
-    if rest > 1e-6:
-        out.print(f"  {_percent(rest):>7}  all other plans")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+        torch.set_num_threads(number)

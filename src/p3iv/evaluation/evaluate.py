@@ -44,7 +44,7 @@ from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.run_folder import dataset_of
-from p3iv.types import Side, listed
+from p3iv.types import OnProgress, Progress, Side, listed
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class EvaluationRequest:
     mode: str = DEFAULT_MODE
     device: str = "auto"
     ensemble: tuple[Path, ...] = ()  # further runs, whose probabilities are averaged with those of `run`
-    on_progress: Callable[[int, int], None] = lambda *_: None
-    on_note: Callable[[str], None] = lambda _: None
+    on_progress: OnProgress = lambda _: None
+    on_note: Callable[[str], object] = lambda _: None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -144,7 +144,7 @@ def _evaluate(
                 windows, here, decoded, names=data.vocabulary.names, task_of=task_of, mode=request.mode
             ):
                 write(line)
-            request.on_progress(here.stop, len(windows))
+            request.on_progress(Progress("Evaluating windows", here.stop, len(windows)))
     digest = hash_file(files.new_predictions)
     found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes, predictions_sha256=digest)
     with exclusive(files.actions, doing=f"is writing {files.actions}", wait=True):  # evaluations of all sides share it

@@ -55,7 +55,6 @@ class MetricsTable:
         self._rows = [row for row in read_metrics(self._path) if int(row["epoch"]) <= finished_epochs]
         if self._rows or self._path.exists():
             self._rewrite()
-        self._board = _open_board(run, finished_epochs)
 
     def add(self, row: Mapping[str, float]) -> None:
         """Append one epoch."""
@@ -65,13 +64,6 @@ class MetricsTable:
             if is_new:
                 writer.writeheader()
             writer.writerow(row)
-        if self._board is not None:
-            for name, value in row.items():
-                self._board.add_scalar(name, value, int(row["epoch"]))
-
-    def close(self) -> None:
-        if self._board is not None:
-            self._board.close()
 
     def _rewrite(self) -> None:
         if not self._rows:
@@ -104,14 +96,6 @@ def cpu_seconds_until(run: Path, epoch: int) -> float:
         return float(times.get(str(epoch), 0.0))
     except ValueError:
         return 0.0
-
-
-def _open_board(run: Path, finished_epochs: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # an optional dependency
-    except ImportError:
-        return None
-    return SummaryWriter(run / "tensorboard", purge_step=finished_epochs + 1)
 
 
 def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
