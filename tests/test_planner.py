@@ -223,10 +223,10 @@ def test_a_base_install_lists_tables_and_plans_from_stored_features(run: Path, t
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     listed = p3iv_without_extras("reproduce", "--list")
-    assert (listed.returncode, listed.stderr) == (0, "")
+    assert (listed.returncode, listed.stderr) == (0, "next: p3iv demo demo\n")
     video = open_dataset(tabletop).videos[0].id
     planned = p3iv_without_extras("plan", str(run), "--start", f"{video}@1", "--goal", f"{video}@9", "--samples", "9")
-    assert (planned.returncode, planned.stderr) == (0, "")
+    assert (planned.returncode, planned.stderr.count("\n"), planned.stderr[:16]) == (0, 1, "next: p3iv plan ")
     assert planned.stdout.startswith("plan (probability")
     (tmp_path / "x.mp4").write_bytes(b"")
     refused = p3iv_without_extras("plan", str(run), "--start", "x.mp4@1", "--goal", f"{video}@9")

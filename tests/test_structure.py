@@ -17,7 +17,7 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
 MAX_LEVELS = 22
-MAX_MODULES = 149
+MAX_MODULES = 152
 MAX_LAYERS = 16
 MAX_LINES = 400
 MIN_MEDIAN_LINES = 120

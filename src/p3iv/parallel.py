@@ -18,9 +18,9 @@ from multiprocessing import active_children, get_context
 from threading import Thread
 from typing import Any, TypeVar
 
-from p3iv.errors import ConfigError, MissingExtraError
+from p3iv.catalogue import ENGINES
+from p3iv.errors import ConfigError, MissingExtraError, one_of
 
-ENGINES = ("local", "ray")
 _CONNECT_TIMEOUT_S = 10.0
 _RAY_RETRIES = 3  # of an item whose worker or node was lost
 
@@ -38,7 +38,7 @@ class WorkerLost:
 def check_engine(engine: str, address: str | None, jobs: int = 1) -> None:
     """Refuse an unknown engine, and options that the chosen engine does not use."""
     if engine not in ENGINES:
-        raise ConfigError(f"--engine {engine}, but it must be one of {', '.join(ENGINES)}.")
+        raise ConfigError(f"--engine {engine}, but it must be {one_of(engine, ENGINES)}")
     if address is not None and engine != "ray":
         raise ConfigError(f"--address {address} is the address of a Ray cluster: pass --engine ray with it.")
     if address is not None and jobs != 1:
