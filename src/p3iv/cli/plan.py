@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
-from p3iv.cli.console import err, out, print_json, print_next, print_note, print_problems
+from p3iv.cli.console import err, out, print_json, print_next, print_note
 from p3iv.cli.options import (
     AllowDownload,
     AsJson,
@@ -152,7 +152,8 @@ def _plan_pairs(source: str, plan: PlanPair, top: int, *, as_json: bool) -> None
             number += 1
             if fault := _answer(pair, plan, top, as_json=as_json):
                 log.add(pair.where, fault.rstrip("."), "no plan")
-    print_problems(log.problems)
+    for problem in log.problems:
+        err.print(f"problem: {problem}")
     if not number:
         raise ConfigError(f"--pairs {source}, but there is no pair after the header.")
     if log.total:
