@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks.timing import FEATURE_WIDTH, NUM_ACTIONS, crosstask_shape, make_parser, median_cpu_ms
@@ -35,7 +36,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     start, goal = torch.randn(2, 1, FEATURE_WIDTH, generator=torch.Generator().manual_seed(1))
-    matrix = torch.full((NUM_ACTIONS, NUM_ACTIONS), 1 / NUM_ACTIONS)
+    matrix = np.full((NUM_ACTIONS, NUM_ACTIONS), 1 / NUM_ACTIONS)
     transitions = Transitions(matrix, matrix, 1.0)
     planners = {name: make_planner(name, args.horizon, args.beam) for name in PLANNERS}
     learned = {name: planner for name, planner in planners.items() if any(True for _ in planner.parameters())}
@@ -45,7 +46,7 @@ def main() -> None:
 
     def many(name: str) -> Callable[[], object]:
         sampler = learned[name].sampler(SampleSettings(args.samples))
-        return lambda: sampler.draw(start, goal)
+        return lambda: sampler.draw(start.numpy(), goal.numpy())
 
     with torch.no_grad():
         single = median_cpu_ms({name: one(name) for name in learned}, args.repeats)

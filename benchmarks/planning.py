@@ -129,13 +129,14 @@ def one_pair(horizon: int, repeats: int) -> dict[str, float]:
     """Milliseconds of the fast sampler, the naive one, the matrix products and P3IV+."""
     planner = make_planner(horizon)
     start, goal = torch.randn(1, FEATURE_WIDTH), torch.randn(1, FEATURE_WIDTH)
+    ends = start.numpy(), goal.numpy()
     sampler, decoder = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), torch_decoder(planner)
     plus = ChainSampler(make_plus(horizon), SampleSettings(NUM_SAMPLES))
     check_naive(planner, decoder)
     latents = torch.randn(NUM_SAMPLES, planner.sizes.noise_width)
     times = {
-        "fast": cpu_ms(lambda: sampler.draw(start, goal), repeats),
-        "plus": cpu_ms(lambda: plus.draw(start, goal), repeats),
+        "fast": cpu_ms(lambda: sampler.draw(*ends), repeats),
+        "plus": cpu_ms(lambda: plus.draw(*ends), repeats),
         "naive": cpu_ms(lambda: naive_logits(planner, decoder, start, goal, latents), 2),
         "products": cpu_ms(matrix_products(planner), repeats),
     }
@@ -153,14 +154,14 @@ def whole_side(num_windows: int, horizon: int = 3) -> dict[str, float]:
     """CPU seconds of sampling plans for every window of the test side, and of all metrics."""
     planner = make_planner(horizon)
     generator = torch.Generator().manual_seed(1)
-    start, goal = (torch.randn(num_windows, FEATURE_WIDTH, generator=generator) for _ in range(2))
+    start, goal = (torch.randn(num_windows, FEATURE_WIDTH, generator=generator).numpy() for _ in range(2))
     actions = torch.randint(NUM_ACTIONS, (num_windows, horizon), generator=generator)
-    row = torch.rand(NUM_ACTIONS, NUM_ACTIONS, generator=generator).softmax(dim=1)
+    row = torch.rand(NUM_ACTIONS, NUM_ACTIONS, generator=generator).softmax(dim=1).numpy()
     sampler, tally = PlanSampler(planner, SampleSettings(NUM_SAMPLES)), Tally(actions, NUM_ACTIONS)
     transitions, sampling, metrics = Transitions(row, row, 1.0), 0.0, 0.0
-    for part in torch.arange(num_windows).split(64):
+    for first in range(0, num_windows, 64):
         began = time.process_time()
-        draws = sampler.draw(start[part], goal[part])
+        draws = sampler.draw(start[first : first + 64], goal[first : first + 64])
         sampling += (drawn := time.process_time()) - began
         tally.add(draws, transitions)
         metrics += time.process_time() - drawn

@@ -21,8 +21,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from p3iv.api.runs import published_for
 from p3iv.cli.app import main
-from p3iv.cli.report import published_for
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.data.check import check_dataset
 from p3iv.data.folder import open_dataset
@@ -156,7 +156,7 @@ def _score_apart(folder: Path, path: str) -> None:
 
 def _plan(folder: Path, path: str) -> None:
     planner = Planner.from_pretrained(folder / path)
-    width = planner.trained.header.shape.feature_width
+    width = planner.header.shape.feature_width
     planner.plan(np.zeros(width), np.ones(width), num_samples=3)
 
 

@@ -54,7 +54,7 @@ def _measure(name: str, examples: Path, seed: int, number: int, result: Path) ->
 
 def _planning(examples: Path) -> Callable[[int], None]:
     planner = Planner.from_pretrained(examples / "run")
-    moments = np.random.default_rng(0).normal(size=(64, planner.trained.header.shape.feature_width))
+    moments = np.random.default_rng(0).normal(size=(64, planner.header.shape.feature_width))
 
     def plan(number: int) -> None:
         planner.plan(moments[number % 64], moments[(number + 7) % 64], num_samples=10, seed=number % 3)

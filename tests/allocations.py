@@ -1,7 +1,9 @@
-"""The largest tensor that some code makes."""
+"""How much memory some code takes."""
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -23,3 +25,13 @@ class LargestTensor(TorchDispatchMode):
             if isinstance(made, Tensor) and made.untyped_storage().data_ptr() not in known:
                 self.elements = max(self.elements, made.numel())
         return result
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """The most memory that arrays and Python objects made by some work take at one time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -14,12 +14,12 @@ from p3iv.catalogue import (
     loss_term,
     metrics_of,
 )
+from p3iv.metrics.counts import count_plans
 from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.intervals import Clusters
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import marginal_values, score_released
-from p3iv.plans.counts import count_plans
 from p3iv.plans.decoding import VITERBI
 
 

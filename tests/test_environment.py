@@ -29,6 +29,7 @@ def test_the_command_names_the_packages_that_are_missing(monkeypatch: pytest.Mon
     monkeypatch.setattr(metadata, "requires", lambda _: lines)
     assert install_command("x") == "pip install 'no-such-package<3,>=2'"
     assert install_command("y") == "pip install 'numpy'"  # installed, but it could not be imported
+    assert install_command("y,x") == "pip install 'no-such-package<3,>=2'"
     assert install_command("z") == "pip install 'p3iv[z]'"
 
 

@@ -16,9 +16,9 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
-MAX_LEVELS = 22
-MAX_MODULES = 152
-MAX_LAYERS = 16
+MAX_LEVELS = 24
+MAX_MODULES = 170
+MAX_LAYERS = 18
 MAX_LINES = 400
 MIN_MEDIAN_LINES = 120
 

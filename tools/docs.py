@@ -1,4 +1,4 @@
-"""Write the generated parts of the documentation: commands, settings and metrics.
+"""Write the generated parts of the documentation: commands, settings, metrics and the Python reference.
 
 usage: python tools/docs.py [--check]
 
@@ -18,10 +18,12 @@ from typing import Any
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from p3iv import catalogue, config
-from p3iv.cli.app import app
-
 ROOT = Path(__file__).parents[1]
+sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # of `python tools/docs.py`, it is tools/
+
+from p3iv import catalogue, config  # noqa: E402
+from p3iv.cli.app import app  # noqa: E402
+from tools.python_reference import python_reference  # noqa: E402
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -125,6 +127,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "metrics": ("docs/reference/metrics.md", metrics),
     "decoders": ("docs/reference/metrics.md", decoders),
     "sampling modes": ("docs/reference/metrics.md", sampling_modes),
+    "python": ("docs/reference/python.md", python_reference),
     "loss terms": ("docs/reference/run_folder.md", loss_terms),
 }
 

@@ -4,20 +4,59 @@ from p3iv import Planner
 
 planner = Planner.from_pretrained("runs/first")
 print(planner.plan("kitchen.mp4@12.5", "kitchen.mp4@71").to_json())
+
+The commands are functions, too: `p3iv.train(...)` does what `p3iv train` does.
 """
 
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "P3ivError",
+    "PlanDistribution",
+    "Planner",
+    "Progress",
+    "align",
+    "check",
+    "compare",
+    "evaluate",
+    "extract",
+    "import_dataset",
+    "make_tabletop",
+    "score",
+    "simulate",
+    "stats",
+    "train",
+    "write_report",
+]
+
 if TYPE_CHECKING:
-    from p3iv.planner import Planner as Planner
+    from p3iv.api.datasets import align, check, extract, import_dataset, make_tabletop, simulate, stats
+    from p3iv.api.runs import compare, evaluate, score, train, write_report
+    from p3iv.errors import P3ivError
+    from p3iv.planner import Planner
+    from p3iv.plans.distribution import PlanDistribution
+    from p3iv.types import Progress
 else:
+    _MODULES = {
+        "p3iv.api.datasets": ("align", "check", "extract", "import_dataset", "make_tabletop", "simulate", "stats"),
+        "p3iv.api.runs": ("compare", "evaluate", "score", "train", "write_report"),
+        "p3iv.errors": ("P3ivError",),
+        "p3iv.planner": ("Planner",),
+        "p3iv.plans.distribution": ("PlanDistribution",),
+        "p3iv.types": ("Progress",),
+    }
 
-    def __getattr__(name: str) -> type:
-        """Import `Planner`, and with it torch, only when it is used."""
-        if name != "Planner":
-            raise AttributeError(f"module 'p3iv' has no attribute {name!r}")
-        from p3iv.planner import Planner
+    def __getattr__(name: str) -> object:
+        """Import a public name, and with it numpy or torch, only when it is used."""
+        from importlib import import_module
 
-        return Planner
+        for module, names in _MODULES.items():
+            if name in names:
+                found = globals()[name] = getattr(import_module(module), name)
+                return found
+        raise AttributeError(f"module 'p3iv' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -21,7 +21,7 @@ UNDEFINED = "-"  # the text of a value that is nan
 
 # What --start and --goal of `p3iv plan`, and the arguments of `p3iv.Planner`, can be.
 MOMENT_FORMS: Final = (
-    "FILE@SECONDS of a video (clip.mp4@12.5), a picture, a .npy of features, or VIDEO@SECONDS of the dataset"
+    "FILE@TIME of a video (clip.mp4@12.5 or clip.mp4@1:30), a picture, a .npy of features, or VIDEO@TIME of the dataset"
 )
 
 
@@ -31,6 +31,7 @@ SPLIT_KINDS: Final = ("video", "release", "window")
 DEVICES: Final = ("auto", "cpu", "cuda", "mps")
 ENGINES: Final = ("local", "ray")
 DTYPES: Final = ("float16", "float32")  # of stored features
+TRACKER_NAMES: Final = ("tensorboard", "mlflow", "wandb")
 
 _DETERMINISTIC: Final = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
 
@@ -99,6 +100,15 @@ class Metric:
         if math.isinf(value):
             return "∞" if value > 0 else "-∞"
         return f"{self.scale * value:{'+' if sign else ''},.{self.digits}f}"
+
+    def interval_text(self, value: float, low: float, high: float, *, sign: bool = False) -> str:
+        """A value with its interval; the value alone where the interval is not defined.
+
+        >>> METRICS["success_rate"].interval_text(0.345, 0.3, 0.4)
+        '34.5 [30.0, 40.0]'
+        """
+        ends = "" if math.isnan(low + high) else f" [{self.text(low, sign=sign)}, {self.text(high, sign=sign)}]"
+        return f"{self.text(value, sign=sign)}{ends}"
 
     def best(self, values: Iterable[float]) -> float | None:
         """The best of several values; None where all are equal, or where neither direction is better."""

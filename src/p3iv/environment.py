@@ -36,7 +36,7 @@ def describe_environment() -> Environment:
     required = requirements()
     packages = {name: _version(name) for names in required.values() for name in names}
     return Environment(
-        p3iv=_version("p3iv") or "not installed",
+        p3iv=own_version(),
         python=platform.python_version(),
         platform=platform.platform(),
         processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
@@ -45,6 +45,11 @@ def describe_environment() -> Environment:
         packages=packages,
         extras={extra: all(packages[name] for name in names) for extra, names in required.items() if extra},
     )
+
+
+def own_version() -> str:
+    """The version of p3iv, from its metadata."""
+    return _version("p3iv") or "not installed"
 
 
 def requirements() -> dict[str, dict[str, str]]:
@@ -67,14 +72,15 @@ def requirements() -> dict[str, dict[str, str]]:
     return packages
 
 
-def install_command(extra: str) -> str:
-    """The command that installs what is missing of an extra.
+def install_command(extras: str) -> str:
+    """The command that installs what is missing of some extras, such as `video,encoders`.
 
     It names the packages and not p3iv[extra], so that it works for a clone, for a wheel and wherever p3iv came from.
     """
-    packages = requirements().get(extra, {})
+    required = requirements()
+    packages = {name: spec for extra in extras.split(",") for name, spec in required.get(extra, {}).items()}
     missing = [spec for name, spec in packages.items() if _version(name) is None]
-    wanted = missing or list(packages.values()) or [f"p3iv[{extra}]"]
+    wanted = missing or list(packages.values()) or [f"p3iv[{extras}]"]
     return " ".join(["pip install", *(f"'{spec}'" for spec in wanted)])
 
 

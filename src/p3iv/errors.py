@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from importlib.util import find_spec
+
+_TITLES = {"av": "PyAV", "PIL": "Pillow"}  # of modules whose project has another name
 
 
 class P3ivError(Exception):
-    """Base class of all errors that a user can cause; the command line prints them and exits with 1."""
+    """Base class of all errors that a user can cause; the command line prints them and exits with 1.
+
+    Example:
+        >>> try:
+        ...     p3iv.stats("nowhere")
+        ... except p3iv.P3ivError as error:
+        ...     print(error)
+        nowhere/steps.csv: there is no such file. Give a dataset folder whose steps.csv begins with ...
+    """
 
 
 class SourceError(P3ivError):
@@ -30,7 +41,14 @@ class ConfigError(P3ivError):
 
 
 class MissingExtraError(P3ivError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed.
+
+    Args:
+        module: what is missing.
+        extra: the extras that have it, separated by commas; the message names the command that installs them.
+        purpose: what needs it.
+        otherwise: how to do without it.
+    """
 
     def __init__(self, module: str, extra: str, purpose: str, otherwise: str = "") -> None:
         super().__init__(module, extra, purpose, otherwise)  # from which pickle makes it again in another process
@@ -58,6 +76,18 @@ class BusyError(P3ivError):
 
 class PlanError(P3ivError):
     """Plans or prediction files are invalid."""
+
+
+class HubError(P3ivError):
+    """A planner cannot be fetched from the hub, or not be pushed to it."""
+
+
+def require_modules(names: Sequence[str], extra: str, purpose: str, otherwise: str = "") -> None:
+    """Raise MissingExtraError now if one of these modules would be missing in the middle of the work."""
+    missing = [_TITLES.get(name, name) for name in names if find_spec(name) is None]
+    if missing:
+        shown = f"{', '.join(missing[:-1])} and {missing[-1]}" if len(missing) > 1 else missing[0]
+        raise MissingExtraError(shown, extra, purpose, otherwise)
 
 
 def one_of(name: object, known: Collection[str]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from p3iv.validation import shown
 if TYPE_CHECKING:
     from p3iv.data.folder import Dataset
     from p3iv.encoders.base import VideoEncoder
+    from p3iv.features.pictures import Picture
     from p3iv.planners.header import Header
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -31,7 +32,11 @@ ONE_MOMENT = (*(suffix for suffix in PICTURES if suffix != ".gif"), ".npy")  # f
 
 OnNote = Callable[[str], object]
 
-_MOMENT = re.compile(r"(?P<video>.+)@(?P<second>\d+(\.\d+)?)", re.DOTALL)
+# A text or path, a video and its second, a picture (an array or a PIL image), or features (F,): see `p3iv.Planner`.
+Moment: TypeAlias = "str | Path | tuple[str | Path, float] | Sequence[float] | Array | Any"
+
+_MOMENT = re.compile(r"(?P<video>.+)@(?P<time>[\d:.]+)", re.DOTALL)
+_CLOCK = re.compile(r"(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,22 @@ class MomentReader:
         header: of the planner's checkpoint.
         choice: what the user says about the encoder.
         on_note: is called with what the user should know.
+        run: the run folder, which names the dataset that VIDEO@SECONDS is looked up in.
+        data: the dataset folder, if it is another than the run says.
     """
 
-    def __init__(self, header: Header, choice: EncoderChoice | None = None, on_note: OnNote = warnings.warn) -> None:
+    def __init__(
+        self,
+        header: Header,
+        choice: EncoderChoice | None = None,
+        on_note: OnNote = warnings.warn,
+        *,
+        run: Path | None = None,
+        data: Path | None = None,
+    ) -> None:
         self._header, self._choice, self._on_note = header, choice or EncoderChoice(), on_note
         self._observation = header.config.data.observation
+        self._run, self._data = run, data
         self.dataset: Dataset | None = None  # where VIDEO@SECONDS is looked up, if there is one
 
     def use_dataset(self, dataset: Dataset) -> None:
@@ -67,30 +83,70 @@ class MomentReader:
             self._on_note(note)
         self.dataset = dataset
 
-    def read(self, text: str) -> Array:
-        """The observation (F,) of a moment.
+    def read(self, moment: Moment, which: str = "moment") -> Array:
+        """The observation (F,) of a moment; `which` names it in messages.
 
         Raises:
             P3ivError: naming the moment and the forms that a moment can have.
         """
-        moment = _MOMENT.fullmatch(text)
-        if moment is not None and is_of_dataset(text) and self.dataset is not None:
-            from p3iv.data.tensors import observe_moments
+        found: Any = moment
+        if isinstance(moment, str | Path):
+            found = self._read_text(str(moment))
+        elif isinstance(moment, tuple) and len(moment) == 2 and isinstance(moment[0], str | Path):
+            found = self._read_text(f"{moment[0]}@{_seconds(moment[1], which):.10f}")
+        elif (picture := _picture_of(moment)) is not None:
+            from p3iv.extraction.worker import encode_picture
 
-            found = observe_moments(self.dataset, [(moment["video"], float(moment["second"]))], self._observation)
-            return np.asarray(found[0])
+            found = join_rows(encode_picture(picture, self.encoder, f"The {which}"), self._observation)
+        return self._check(found, which)
+
+    def _check(self, observation: Any, which: str) -> Array:
+        """An observation (F,) of the planner's width."""
+        width = self._header.shape.feature_width
+        try:
+            array = np.asarray(observation, dtype=np.float32)
+        except (ValueError, TypeError) as error:
+            raise PlanError(
+                f"The {which} is {type(observation).__name__}, which is not a moment. A moment is {MOMENT_FORMS}; in "
+                f"Python also (video, seconds), a picture, or an array of features of the shape ({width},)."
+            ) from error
+        if array.shape != (width,):
+            raise PlanError(
+                f"The {which} has the shape {array.shape}, but this planner was trained on features of ({width},)."
+            )
+        if not np.isfinite(array).all():
+            raise PlanError(f"The {which} has values that are not finite.")
+        return array
+
+    def _read_text(self, text: str) -> Array:
+        parts = split_moment(text)
+        if parts is not None and is_of_dataset(text) and (dataset := self._find_dataset()) is not None:
+            from p3iv.data.observations import observe_moments
+
+            found: Array = observe_moments(dataset, [parts], self._observation)[0]
+            return found
         return join_rows(self._rows(text), self._observation)
+
+    def _find_dataset(self) -> Dataset | None:
+        if self.dataset is None and (self._run or self._data):
+            from p3iv.training.run_folder import ENVIRONMENT_FILE, dataset_of
+
+            run = self._run or Path()
+            if self._data or (run / ENVIRONMENT_FILE).is_file():  # a planner from the hub has none
+                self.use_dataset(dataset_of(run, self._data))
+        return self.dataset
 
     def _rows(self, text: str) -> Array:
         """The rows of a picture or a feature file, or those around a second of a video: (N, F) float32."""
-        moment, path = _MOMENT.fullmatch(text), Path(text)
+        moment, path = split_moment(text), Path(text)
         if moment is not None and not is_of_dataset(text):
             from p3iv.extraction.worker import encode_moment
 
-            if Path(moment["video"]).suffix.lower() in ONE_MOMENT:
-                kind = "a file of features" if moment["video"].lower().endswith(".npy") else "a picture"
-                raise PlanError(f"{moment['video']} is {kind}; write it without @{moment['second']}.")
-            return encode_moment(Path(moment["video"]), float(moment["second"]), self.encoder)
+            video, second = moment
+            if Path(video).suffix.lower() in ONE_MOMENT:
+                kind = "a file of features" if video.lower().endswith(".npy") else "a picture"
+                raise PlanError(f"{video} is {kind}; write it without @{text.rpartition('@')[2]}.")
+            return encode_moment(Path(video), second, self.encoder)
         if not _is_file(text):
             raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
@@ -99,8 +155,10 @@ class MomentReader:
             return read_observation(path).astype(np.float32)
         if path.suffix.lower() in PICTURES:
             from p3iv.extraction.worker import encode_picture
+            from p3iv.features.pictures import read_picture
 
-            return encode_picture(path, self.encoder)
+            encoder = self.encoder  # first: without one, what is in the file does not matter
+            return encode_picture(read_picture(path), encoder, text)
         raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
 
     @cached_property
@@ -187,10 +245,24 @@ class MomentReader:
         return f"Type: --encoder {name}{weights}, or give moments of the dataset (VIDEO@SECONDS) or arrays of features."
 
 
+def split_moment(text: str) -> tuple[str, float] | None:
+    """The video and the second of a text such as clip.mp4@12.5 or clip.mp4@1:02.5; None if it is not of that form.
+
+    >>> split_moment("clip.mp4@1:02.5")
+    ('clip.mp4', 62.5)
+    """
+    found = _MOMENT.fullmatch(text)
+    clock = _CLOCK.fullmatch(found["time"]) if found else None
+    if found is None or clock is None:
+        return None
+    hours, minutes, seconds = (float(clock[part] or 0) for part in ("hours", "minutes", "seconds"))
+    return found["video"], 3600 * hours + 60 * minutes + seconds
+
+
 def is_of_dataset(text: str) -> bool:
     """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is not a file."""
-    moment = _MOMENT.fullmatch(text)
-    return moment is not None and not _is_file(moment["video"])
+    moment = split_moment(text)
+    return moment is not None and not _is_file(moment[0])
 
 
 def needs_encoder(text: str) -> bool:
@@ -199,19 +271,41 @@ def needs_encoder(text: str) -> bool:
 
 
 def _explain_moment(text: str) -> str:
-    """What is wrong with a text that is neither a file nor has a number of seconds at its end."""
-    _, at, second = text.rpartition("@")
-    if not at:
-        return f"There is no file {shown(text)}."
+    """What is wrong with a text that is neither a file nor has a time at its end."""
+    file, at, time = text.rpartition("@")
+    if not at or split_moment(text):
+        return f"There is no file {shown(file if at else text)}."
     hint = ""
-    if clock := re.fullmatch(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", second):
-        hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-        hint = f"; for {second} type @{3600 * hours + 60 * minutes + seconds:.10g}"
-    elif number := re.fullmatch(r"(\d+(?:\.\d+)?) ?[a-z]+", second):
+    if number := re.fullmatch(r"([\d:.]+) ?[a-z]+", time):
         hint = f"; type @{number[1]}"
-    elif second.startswith("-"):
+    elif time.startswith("-"):
         hint = " from 0"
-    return f"{shown(second)} is not a number of seconds{hint}."
+    return f"{shown(time)} is not a time in seconds or as mm:ss{hint}."
+
+
+def _seconds(second: Any, which: str) -> float:
+    """The second of a pair (video, second)."""
+    if isinstance(second, int | float | np.number) and 0 <= second < 1e9:
+        return float(second)
+    raise PlanError(f"The {which} is at {shown(second)}, but (video, seconds) needs a number of seconds from 0.")
+
+
+def _picture_of(moment: Any) -> Picture | None:
+    """A picture that was given as an array (height, width, 3) of uint8 or as a PIL image; None if it is neither."""
+    if hasattr(moment, "convert") and hasattr(moment, "getexif"):
+        from p3iv.features.pictures import picture_of_image
+
+        return picture_of_image(moment)
+    if isinstance(moment, np.ndarray) and moment.ndim == 3:
+        if moment.dtype != np.uint8 or moment.shape[2] != 3 or 0 in moment.shape:
+            raise PlanError(
+                f"A picture of {moment.dtype} and the shape {moment.shape}, but it must be uint8 of the shape "
+                f"(height, width, 3), in the order red, green, blue."
+            )
+        from p3iv.features.pictures import Picture
+
+        return Picture(moment)
+    return None
 
 
 def _is_file(text: str) -> bool:

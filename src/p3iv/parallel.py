@@ -19,7 +19,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from p3iv.catalogue import ENGINES
-from p3iv.errors import ConfigError, MissingExtraError, one_of
+from p3iv.errors import ConfigError, one_of, require_modules
 
 _CONNECT_TIMEOUT_S = 10.0
 _RAY_RETRIES = 3  # of an item whose worker or node was lost
@@ -36,7 +36,7 @@ class WorkerLost:
 
 
 def check_engine(engine: str, address: str | None, jobs: int = 1) -> None:
-    """Refuse an unknown engine, and options that the chosen engine does not use."""
+    """Refuse an engine that is unknown or not installed, and options that it does not use."""
     if engine not in ENGINES:
         raise ConfigError(f"--engine {engine}, but it must be {one_of(engine, ENGINES)}")
     if address is not None and engine != "ray":
@@ -45,6 +45,12 @@ def check_engine(engine: str, address: str | None, jobs: int = 1) -> None:
         raise ConfigError(
             f"--jobs {jobs}, but the cluster at {address} decides how many run at a time: pass only one of the two."
         )
+    if engine == "ray":
+        _require_ray()
+
+
+def _require_ray() -> None:
+    require_modules(["ray"], "ray", "--engine ray")
 
 
 def run(
@@ -125,11 +131,9 @@ def _exit_without(parent: int) -> None:
 def _run_on_ray(
     work: Callable[[Item], Result], waiting: deque[Item], *, address: str | None, jobs: int
 ) -> Iterator[tuple[Item, Result | WorkerLost]]:
-    try:
-        import ray
-        from ray.exceptions import RayError, RayTaskError
-    except ImportError as error:
-        raise MissingExtraError("ray", "ray", "--engine ray") from error
+    _require_ray()
+    import ray
+    from ray.exceptions import RayError, RayTaskError
 
     def call(item: Item) -> Result:  # Ray takes functions only, not a functools.partial
         return work(item)

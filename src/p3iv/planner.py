@@ -1,65 +1,78 @@
-"""Plan from Python: load a trained planner and ask for the plausible plans between two moments.
+"""Plan from Python: load a planner and ask for the plausible plans between two moments.
 
 planner = Planner.from_pretrained("runs/first")
-distribution = planner.plan("kitchen.mp4@12.5", "kitchen.mp4@71")
-for steps, probability in distribution.top(3):
+plans = planner.plan("kitchen.mp4@12.5", "kitchen.mp4@71")
+for steps, probability in plans:
     print(f"{probability:.0%}", " -> ".join(steps))
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
-from p3iv.errors import PlanError
-from p3iv.moments import EncoderChoice, MomentReader, OnNote, is_of_dataset
-from p3iv.planners.header import BEST
-from p3iv.plans.counts import count_plans
-from p3iv.plans.decoding import has_chain, plan_chain, plan_probability, rank_plans
+from p3iv.errors import ConfigError, PlanError
+from p3iv.hub import find_planner
+from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
+from p3iv.onnx_model import SUFFIX
+from p3iv.planners.header import Backend, Header, planner_file
+from p3iv.planners.onnx_planner import EXPORTED, encoder_beside, load_exported
+from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
 from p3iv.plans.draws import Draws, SampleSettings
 from p3iv.types import Array, counted, listed
 from p3iv.validation import shown
 
-if TYPE_CHECKING:
-    from p3iv.planners.checkpoint import TrainedPlanner
-
 NUM_PLANS = 100  # that `plan` returns: nearly all of the probability, unless the plans are long
+BACKENDS = ("torch", "onnx")
 
 
 class Planner:
     """Plans between two moments; with the same seed a pair gets the same plans, alone or among others.
 
-    A moment is an array of the features that the planner was trained on, (F,), or a text or path such as
-    "kitchen.mp4@12.5"; `p3iv.catalogue.MOMENT_FORMS` lists the forms.
+    A moment is one of
+
+    - a text or path: `"kitchen.mp4@12.5"`, `"kitchen.mp4@1:30"`, `"plate.jpg"`, `"features.npy"`, or `"video@12.5"` of
+      the dataset that the planner was trained on;
+    - a video and a time: `("kitchen.mp4", 12.5)`;
+    - a picture: an array (height, width, 3) of uint8, or a PIL image;
+    - the features that the planner was trained on: an array (F,).
+
+    Example:
+        >>> planner = Planner.from_pretrained("tabletop-demo")
+        >>> planner.horizon
+        3
     """
 
     def __init__(
         self,
-        trained: TrainedPlanner,
+        backend: Backend,
         reader: MomentReader | None = None,
         *,
-        run: Path | None = None,
-        data: Path | None = None,
+        source: Path | None = None,
+        is_ensemble: bool = False,
     ) -> None:
-        self.trained = trained
-        self._run, self._data = run, data
-        self._sampler = lru_cache(maxsize=4)(trained.sampler)
-        self._reader = reader or MomentReader(trained.header)
+        """Use a loaded backend; `from_pretrained` is the usual way to a planner."""
+        self._backend, self._source, self._is_ensemble = backend, source, is_ensemble
+        self._sampler = lru_cache(maxsize=4)(backend.sampler)
+        self._reader = reader or MomentReader(backend.header)
 
     @classmethod
     def from_pretrained(
         cls,
         path: str | Path,
         *,
+        revision: str | None = None,
         device: str = "auto",
+        backend: str | None = None,
         ensemble: Sequence[str | Path] = (),
         data: str | Path | None = None,
         encoder: EncoderChoice | None = None,
@@ -68,36 +81,80 @@ class Planner:
         """Load a planner.
 
         Args:
-            path: a run folder of `p3iv train`, or a checkpoint file.
+            path: a run folder of `p3iv train`, a checkpoint, an exported `.onnx` file, a planner that comes with p3iv
+                (`"tabletop-demo"`), or the name of one on the Hugging Face hub (`"owner/name"`). What is on this
+                machine is found first, without the network.
+            revision: of a planner on the hub: a branch, a tag or a commit.
             device: auto, cpu, cuda or mps.
-            ensemble: more runs, whose probabilities are averaged with those of the first.
+            backend: torch, or onnx, which needs neither torch nor a GPU; by default as the file is.
+            ensemble: more planners, whose probabilities are averaged with those of the first.
             data: the dataset folder, if it has moved since training.
-            encoder: the encoder of new videos and pictures, where the checkpoint's own cannot be found.
+            encoder: the encoder of new videos and pictures, where the planner's own cannot be found.
             on_note: is called with what the user should know, such as that an encoder cannot be checked.
-        """
-        from p3iv.planners.checkpoint import load_ensemble
-        from p3iv.planners.layers import choose_device
 
-        paths = [Path(one) for one in (path, *ensemble)]
-        files = [one if one.is_file() else one / BEST for one in paths]
-        trained = load_ensemble(files, device=str(choose_device(device)))
-        run = None if paths[0].is_file() else paths[0]
-        reader = MomentReader(trained.header, encoder or EncoderChoice(), on_note)
-        return cls(trained, reader, run=run, data=None if data is None else Path(data))
+        Raises:
+            P3ivError: saying what was not found and what to type.
+
+        Example:
+            >>> Planner.from_pretrained("tabletop-demo", device="cpu")
+            <Planner tabletop-demo: p3iv-plus, 3 steps of 60 actions, torch on cpu>
+        """
+        if backend is not None and backend not in BACKENDS:
+            raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
+        places = [find_planner(one, revision, on_note=on_note) for one in (path, *ensemble)]
+        files = [_file_of(place, backend) for place in places]
+        loaded = _load(files, device, backend)
+        run = places[0] if places[0].is_dir() else None
+        choice = _choose_encoder(files[0], encoder)
+        reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
+        return cls(loaded, reader, source=places[0], is_ensemble=len(places) > 1)
+
+    @property
+    def header(self) -> Header:
+        """What the planner was trained on, and for what: settings, actions, encoder, fingerprints."""
+        return self._backend.header
 
     @property
     def horizon(self) -> int:
-        return self.trained.header.shape.horizon
+        """The number of steps of a plan."""
+        return self.header.shape.horizon
 
     @property
     def names(self) -> tuple[str, ...]:
         """The actions that plans are made of."""
-        return self.trained.header.names
+        return self.header.names
+
+    @property
+    def backend(self) -> str:
+        """What computes the plans: torch or onnx."""
+        return self._backend.name
+
+    @property
+    def device(self) -> str:
+        """Where the plans are computed, such as cpu."""
+        return self._backend.device
+
+    def __repr__(self) -> str:
+        """Name, method, size and place of the planner, on one line."""
+        name = self._source.name if self._source else "Planner"
+        size = f"{counted(self.horizon, 'step')} of {counted(len(self.names), 'action')}"
+        return f"<Planner {name}: {self.header.config.planner}, {size}, {self.backend} on {self.device}>"
+
+    def to(self, device: str) -> Planner:
+        """Move the planner to a device (auto, cpu, cuda or mps); returns itself.
+
+        Example:
+            >>> Planner.from_pretrained("tabletop-demo").to("cpu").device
+            'cpu'
+        """
+        self._backend = self._backend.to(device)
+        self._sampler = lru_cache(maxsize=4)(self._backend.sampler)
+        return self
 
     def plan(
         self,
-        start: Any,
-        goal: Any,
+        start: Moment,
+        goal: Moment,
         *,
         number: int = NUM_PLANS,
         num_samples: int | None = None,
@@ -112,38 +169,117 @@ class Planner:
         `PlanDistribution.source`.
 
         Args:
-            start: a moment.
-            goal: another moment.
+            start: where you are.
+            goal: where you want to be.
             number: at most so many plans, from 1 to `p3iv.catalogue.MAX_PLANS`.
             num_samples: also return so many sampled plans.
             seed: of latents and samples.
             mode: how to sample, one of `p3iv.catalogue.SAMPLING_MODES`; by default from the distribution that the
                 probabilities are of. Only with `num_samples`.
+
+        Raises:
+            P3ivError: naming the moment or the option that cannot be used.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> plans = planner.plan("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14")
+            >>> len(plans.plan)
+            3
         """
         if not 1 <= number <= MAX_PLANS:
             raise PlanError(f"number={number}, but it must be from 1 to {MAX_PLANS}.")
         if mode is not None and num_samples is None:
             raise PlanError(f"mode={shown(mode)} says how plans are sampled: pass num_samples, too.")
-        settings = SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
-        draws = self._draw(start, goal, settings)
-        plans, probabilities = rank_plans(draws, self.trained.transitions, number)
+        draws = self._draw(start, goal, _settings(num_samples, seed))
+        plans, probabilities = rank_plans(draws, self._backend.transitions, number)
         samples: tuple[tuple[Steps, int], ...] = ()
         if num_samples is not None:
-            own_mode = "chain" if has_chain(draws) else "categorical"
-            found = count_plans(draws.plans(mode or own_mode, self.trained.transitions.row)).rows(0)
-            samples = tuple(zip(self._words(found[0]), found[1].tolist(), strict=True))
+            distinct, counts = distinct_plans(self._samples(draws, mode))
+            samples = tuple(zip(self._words(distinct), counts.tolist(), strict=True))
         source = SOURCES[0] if has_chain(draws) else SOURCES[1]
         return PlanDistribution(self._words(plans), tuple(probabilities.tolist()), source, samples)
 
-    def plan_many(self, start: Any, goal: Any, **options: Any) -> list[PlanDistribution]:
-        """The plans of many pairs: two lists of moments, or two arrays (N, F), and the options of `plan`."""
-        starts, goals = list(start), list(goal)
-        if len(starts) != len(goals):
-            raise PlanError(f"{len(starts)} starts and {len(goals)} goals, but every plan needs one of each.")
-        return [self.plan(one, other, **options) for one, other in zip(starts, goals, strict=True)]
+    def plan_many(self, starts: Iterable[Moment], goals: Iterable[Moment], **options: Any) -> list[PlanDistribution]:
+        """The plans of many pairs: as many starts as goals, or two arrays (N, F), and the options of `plan`.
 
-    def probability(self, start: Any, goal: Any, plan: Sequence[str]) -> float:
-        """The probability of any plan in words, as `plan` gives it without further options."""
+        Raises:
+            PlanError: there are more of the one than of the other.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> clip = "tabletop-demo/repot.mp4"
+            >>> [len(plans.plan) for plans in planner.plan_many([f"{clip}@2", f"{clip}@4"], [f"{clip}@14"] * 2)]
+            [3, 3]
+        """
+        first, second = list(starts), list(goals)
+        if len(first) != len(second):
+            raise PlanError(f"{len(first)} starts and {len(second)} goals, but every plan needs one of each.")
+        return list(self.plan_each(zip(first, second, strict=True), **options))
+
+    def plan_each(self, pairs: Iterable[tuple[Moment, Moment]], **options: Any) -> Iterator[PlanDistribution]:
+        """The plans of pairs (start, goal), one after the other as they are asked for, with the options of `plan`.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> pairs = [("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14")]
+            >>> for plans in planner.plan_each(pairs):
+            ...     print(len(plans.plan))
+            3
+        """
+        return (self.plan(start, goal, **options) for start, goal in pairs)
+
+    def best_plans(
+        self, start: Moment, goal: Moment, number: int = 5, *, seed: int = 0
+    ) -> tuple[tuple[Steps, float], ...]:
+        """The recommended plan and the next most probable ones, each with its probability.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> best = planner.best_plans("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14", 2)
+            >>> best[0][1] >= best[1][1]
+            True
+        """
+        return tuple(self.plan(start, goal, number=number, seed=seed))
+
+    def sample(
+        self,
+        start: Moment,
+        goal: Moment,
+        num_samples: int = DEFAULT_NUM_SAMPLES,
+        *,
+        seed: int = 0,
+        mode: str | None = None,
+    ) -> list[Steps]:
+        """Sampled plans, in the order in which they were drawn; fewer are the beginning of more.
+
+        Args:
+            start: where you are.
+            goal: where you want to be.
+            num_samples: how many.
+            seed: of latents and samples.
+            mode: how to sample, as in `plan`.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> len(planner.sample("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14", 10))
+            10
+        """
+        draws = self._draw(start, goal, _settings(num_samples, seed))
+        return list(self._words(self._samples(draws, mode)))
+
+    def probability(self, start: Moment, goal: Moment, plan: Sequence[str]) -> float:
+        """The probability of any plan in words, as `plan` gives it without further options.
+
+        Raises:
+            PlanError: the plan has another length, or a step that the planner does not know.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> pair = "tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14"
+            >>> plans = planner.plan(*pair)
+            >>> abs(planner.probability(*pair, plans.plan) - plans.plan_probability) < 1e-9
+            True
+        """
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:
@@ -151,44 +287,95 @@ class Planner:
             hint = f" Similar: {listed([repr(name) for name in near])}." if near else ""
             raise PlanError(f"{shown(unknown[0])} is not one of the {len(self.names)} actions of this planner.{hint}")
         draws = self._draw(start, goal, SampleSettings())
-        import torch  # takes a second to import
+        action_ids = np.array([[self.names.index(step) for step in plan]])
+        chain = plan_chain(draws, self._backend.transitions)
+        return min(1.0, float(plan_probability(draws, action_ids, chain)[0]))
 
-        action_ids = torch.tensor([[self.names.index(step) for step in plan]])
-        chain = plan_chain(draws, self.trained.transitions)
-        return min(1.0, float(plan_probability(draws, action_ids, chain)))
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write what is needed to use the planner into a folder: the planner, its scores, settings and model card.
 
-    def _draw(self, start: Any, goal: Any, settings: SampleSettings) -> Draws:
-        import torch  # takes a second to import
+        Raises:
+            P3ivError: the folder cannot be written, or this planner has no files of its own (an ensemble).
 
-        ends = (self._observe("start", start), self._observe("goal", goal))
-        return self._sampler(settings).draw(*(torch.from_numpy(end)[None] for end in ends))
+        Example:
+            >>> folder = Planner.from_pretrained("tabletop-demo").save_pretrained("shared/kitchen")
+            >>> Planner.from_pretrained(folder).horizon
+            3
+        """
+        from p3iv.evaluation.pretrained import save_pretrained
 
-    def _words(self, plans: Any) -> tuple[Steps, ...]:
+        return save_pretrained(self._own_files(), Path(folder))
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Push the planner with its scores and model card to the Hugging Face hub; returns its address.
+
+        Args:
+            repo_id: `"owner/name"`.
+            options: private, revision, licence, commit_message, token and create_pr of `p3iv.hub.push_to_hub`.
+
+        Raises:
+            HubError: saying why it cannot be pushed, and what to type.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> planner.push_to_hub("owner/kitchen", private=True)  # doctest: +SKIP
+        """
+        from p3iv.hub import push_to_hub
+
+        return push_to_hub(self._own_files(), repo_id, **options)
+
+    def _own_files(self) -> Path:
+        if self._source is None or self._is_ensemble:
+            raise PlanError("This planner is an ensemble, which has no files of its own: save its members one by one.")
+        return self._source
+
+    def _draw(self, start: Moment, goal: Moment, settings: SampleSettings) -> Draws:
+        ends = (self._reader.read(moment, which) for which, moment in (("start", start), ("goal", goal)))
+        return self._sampler(settings).draw(*(end[None] for end in ends))
+
+    def _samples(self, draws: Draws, mode: str | None) -> Array:
+        """The sampled plans of a single pair: (K, T)."""
+        own_mode = "chain" if has_chain(draws) else "categorical"
+        plans: Array = draws.plans(mode or own_mode, self._backend.transitions.row)[0]
+        return plans
+
+    def _words(self, plans: Array) -> tuple[Steps, ...]:
         """Plans (n, T) in words."""
         return tuple(tuple(self.names[action] for action in plan) for plan in plans.tolist())
 
-    def _observe(self, which: str, moment: Any) -> Array:
-        """A moment as an observation (F,), checked."""
-        if isinstance(moment, str | Path):
-            moment = self._read(str(moment))
-        width = self.trained.header.shape.feature_width
-        try:
-            array = np.asarray(moment, dtype=np.float32)
-        except (ValueError, TypeError) as error:
-            raise PlanError(
-                f"The {which} is not an array of numbers, but an observation has the shape ({width},)."
-            ) from error
-        if array.shape != (width,):
-            raise PlanError(
-                f"The {which} has the shape {array.shape}, but this planner was trained on features of ({width},)."
-            )
-        if not np.isfinite(array).all():
-            raise PlanError(f"The {which} has values that are not finite.")
-        return array
 
-    def _read(self, text: str) -> Array:
-        if is_of_dataset(text) and self._reader.dataset is None and (self._run or self._data):
-            from p3iv.training.run_folder import dataset_of
+def _settings(num_samples: int | None, seed: int) -> SampleSettings:
+    return SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
 
-            self._reader.use_dataset(dataset_of(self._run or Path(), self._data))
-        return self._reader.read(text)
+
+def _file_of(place: Path, backend: str | None) -> Path:
+    """The file of a planner, for a backend; by default that of torch, where there is one and torch is installed."""
+    if place.is_file():
+        return place
+    checkpoint, exported = planner_file(place), place / EXPORTED
+    is_needed = exported.is_file() and not (checkpoint.is_file() and find_spec("torch"))
+    return exported if backend == "onnx" or (backend is None and is_needed) else checkpoint
+
+
+def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:
+    """The planner of one file, or the ensemble of several."""
+    kinds = {"onnx" if file.suffix.lower() == SUFFIX else "torch" for file in files}
+    if len(kinds) > 1 or (backend is not None and kinds != {backend}):
+        raise ConfigError(
+            f"{' and '.join(map(str, files))}, but backend={backend or 'onnx'} needs files of `p3iv export RUN`, and "
+            f"backend=torch needs runs or checkpoints: all planners of an ensemble have one backend."
+        )
+    if kinds == {"onnx"}:
+        return load_exported(files).to(device)
+    from p3iv.planners.checkpoint import load_ensemble
+    from p3iv.planners.layers import choose_device
+
+    return load_ensemble(files, device=str(choose_device(device)))
+
+
+def _choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:
+    """What the user says about the encoder; of an exported planner, by default the file beside it."""
+    beside = encoder_beside(planner)
+    if planner.suffix.lower() != SUFFIX or not beside.is_file() or (choice and (choice.name or choice.weights)):
+        return choice
+    return EncoderChoice(weights=str(beside))

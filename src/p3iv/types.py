@@ -1,11 +1,11 @@
-"""The types that all parts share: steps, videos, vocabularies, windows, splits, problems."""
+"""The types that all parts share: steps, videos, vocabularies, windows, splits, problems, progress."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -124,6 +124,44 @@ class Window:
     goal_s: float | None  # infinite: at the end of the video
 
 
+@dataclass(frozen=True)
+class PlanScores:
+    """How good the plans of some windows are: means, as shares from 0 to 1."""
+
+    success_rate: float
+    mean_accuracy: float
+    mean_iou: float
+    num_windows: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far long work has come; functions that take long call `progress` with it.
+
+    In the last call, `done` equals `total`. An exception that is raised in a call, KeyboardInterrupt included, stops
+    the work and leaves files that the same call continues; training continues with `resume=True`.
+
+    Example:
+        >>> def show(at: p3iv.Progress) -> None:
+        ...     print(f"{at.what}: {at.share:.0%} {at.about}")
+        >>> show(p3iv.Progress("Extracting videos", done=3, total=4, about="120 frames/s"))
+        Extracting videos: 75% 120 frames/s
+    """
+
+    what: str  # such as "Extracting videos"
+    done: float  # from 0 to `total`; a part of an epoch counts as a fraction
+    total: int
+    about: str = ""  # a speed, the last result, the time left
+    values: Mapping[str, float] = field(default_factory=dict)  # of training: losses and scores, as in metrics.csv
+
+    @property
+    def share(self) -> float:
+        """How much is done, from 0 to 1."""
+        return self.done / self.total if self.total else 1.0
+
+
+OnProgress = Callable[[Progress], None]
+
 LEFT_WITHOUT_FEATURES = "left without features"  # what was done about a video whose features cannot be used
 
 
@@ -148,6 +186,13 @@ def hash_number(text: str | bytes) -> int:
     """A 64-bit number that depends on a text only: all random draws are seeded by texts that name their purpose."""
     content = text.encode() if isinstance(text, str) else text
     return int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
+
+
+def clock(seconds: float) -> str:
+    """A duration in the unit that fits: 40 s, 5 min, 2.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,16 +10,16 @@ from rich.console import Console
 
 from commands import RunP3iv
 from p3iv.cli import console
-from p3iv.cli.options import parse_numbers, resolve_split, split_at_commas
+from p3iv.cli.options import parse_numbers, split_at_commas
 from p3iv.errors import ConfigError
-from p3iv.types import Problem
+from p3iv.types import Problem, Progress
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    show = console.plain_progress("Extracting videos", every_s=0.0)
-    show(1, 3, "20 frames/s")
-    show(2, 3)
-    show(3, 3)
+    show = console.plain_progress(every_s=0.0)
+    show(Progress("Extracting videos", 1, 3, "20 frames/s"))
+    show(Progress("Extracting videos", 2, 3))
+    show(Progress("Extracting videos", 3, 3))
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["Extracting videos: 1 of 3, 20 frames/s", "Extracting videos: 2 of 3"]
 
@@ -27,8 +27,8 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.Captu
 def test_progress_on_a_terminal_shows_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Console(force_terminal=True, width=100, record=True)
     monkeypatch.setattr(console, "err", terminal)
-    with console.progress("Extracting videos") as show:
-        show(1, 3, "20 [frames]/s")
+    with console.progress() as show:
+        show(Progress("Extracting videos", 1, 3, "20 [frames]/s"))
     shown = terminal.export_text()
     assert "Extracting videos" in shown
     assert "1/3" in shown
@@ -72,12 +72,6 @@ def test_lists_are_separated_by_commas() -> None:
 def test_other_words_are_not_numbers(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--seeds .* whole numbers separated by commas"):
         parse_numbers("--seeds", text)
-
-
-def test_a_split_file_is_kept_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert resolve_split("release") == "release"
-    assert resolve_split("mine.json") == str(tmp_path / "mine.json")
 
 
 def test_an_unknown_choice_is_answered_with_all_of_them(p3iv: RunP3iv) -> None:

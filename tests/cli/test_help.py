@@ -90,6 +90,7 @@ def test_an_example_is_broken_where_a_shell_joins_it() -> None:
 # Options whose metavar or meaning differs between commands, and why.
 EXCEPTIONS = {
     "--out": "train writes one run, which other commands take as RUN; compare and reproduce write many runs and tables",
+    "--encoder": "export writes the encoder of the planner's features, so that only its precision can be chosen",
     "--videos": "a number where videos are made, a folder where they are imported",
 }
 

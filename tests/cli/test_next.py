@@ -13,6 +13,7 @@ import pytest
 from commands import Done, RunP3iv
 from p3iv.cli import console
 from p3iv.cli.train import legend_of
+from p3iv.types import Progress
 
 SMALLER = {"train": ["--set", "optim.epochs=2"], "evaluate": ["--samples", "20"], "reproduce": ["--horizons", "3"]}
 
@@ -103,9 +104,9 @@ def test_the_legend_explains_what_the_line_shows_before_its_first_line(capsys: p
     terms = {"action": 2.0, "critic_real": 0.9, "total": 3.0}
     legend = legend_of(terms)
     assert [line.split()[0] for line in legend.splitlines()[1:]] == ["success", "mean", "action", "real"]
-    show = console.plain_progress("Training epochs", every_s=0.0)
-    show(1, 3, "validation: ...", legend)
-    show(2, 3, "validation: ...", legend)
+    show = console.plain_progress(lambda at: legend_of(at.values) if at.values else "", every_s=0.0)
+    for done in (1, 2):
+        show(Progress("Training epochs", done, 3, "validation: ...", terms))
     printed = capsys.readouterr().err
     assert printed.startswith(f"{legend}\nTraining epochs: 1 of 3, validation")
     assert printed.count("legend:") == 1

@@ -13,7 +13,8 @@ from commands import RunP3iv
 from p3iv.config import DataConfig
 from p3iv.data import tensors
 from p3iv.data.folder import Dataset, open_dataset
-from p3iv.data.tensors import load_planning_data, observe_moments
+from p3iv.data.observations import observe_moments
+from p3iv.data.tensors import load_planning_data
 from p3iv.data.windows import cut_windows, split_by_video
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
@@ -58,7 +59,7 @@ def test_nearby_moments_are_those_seconds_before_and_after(dataset: Dataset) -> 
             for place, shift in enumerate((-2, -1, 1, 2)):
                 shifted = min(max(int(moment) + shift, 0), last)
                 if 0 < int(moment) + shift < last:
-                    wanted = observe_moments(dataset, [(window.video, shifted)], "mean")[0]
+                    wanted = torch.from_numpy(observe_moments(dataset, [(window.video, shifted)], "mean")[0])
                     assert torch.equal(data.train.nearby[place, end, number], wanted)
 
 

@@ -15,7 +15,7 @@ from evaluation.lines import write_predictions
 from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList, read_actions
 from p3iv.evaluation.predictions import Predictions, read_predictions
-from p3iv.plans.counts import PlanCounts, count_plans
+from p3iv.metrics.counts import PlanCounts, count_plans
 
 GOOD: dict[str, Any] = {
     "window": "a",

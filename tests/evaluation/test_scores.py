@@ -15,12 +15,12 @@ from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList
 from p3iv.evaluation.predictions import Predictions, read_predictions
 from p3iv.evaluation.scores import score
+from p3iv.metrics.counts import count_plans
 from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.intervals import Clusters, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import batch_ious, bitwise_ious, macro_precision, marginal_values, score_released
-from p3iv.plans.counts import count_plans
 
 NUM_ACTIONS = 9
 

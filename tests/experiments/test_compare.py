@@ -18,6 +18,7 @@ from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.experiments.compare import CompareRequest, compare
 from p3iv.experiments.engine import FillResult
 from p3iv.plans.draws import SampleSettings
+from p3iv.types import Progress
 
 
 def small_request(data: Path, out: Path) -> CompareRequest:
@@ -97,27 +98,30 @@ def test_pages_show_the_best_of_every_column_and_rows_that_cannot_be_told_from_i
 def test_the_same_request_makes_nothing_and_other_settings_make_other_runs(
     compared: CompareRequest, tmp_path: Path
 ) -> None:
-    started: list[tuple[int, int]] = []
+    started: list[Progress] = []
     before = (compared.out / "comparison.csv").read_bytes()
-    compare(executed(compared, on_start=lambda *numbers: started.append(numbers)))
+    compare(executed(compared, on_progress=started.append))
     assert (compared.out / "comparison.csv").read_bytes() == before
     request = replace(compared, out=tmp_path / "out", planners=("random",), seeds=(0,))
-    request = executed(request, on_start=lambda *numbers: started.append(numbers))
+    request = executed(request, on_progress=started.append)
     compare(request)
     compare(replace(request, settings={**request.settings, "optim.epochs": 1}))
-    assert started == [(6, 0), (1, 1), (1, 1)]
+    assert [at.about for at in started if not at.done] == [
+        f"{needed} runs are needed, {missing} of them have to be made" for needed, missing in ((6, 0), (1, 1), (1, 1))
+    ]
     assert len(list((request.out / "runs").iterdir())) == 2
 
 
 def test_an_interrupted_comparison_writes_the_planners_that_are_finished(
     compared: CompareRequest, tmp_path: Path
 ) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(at: Progress) -> None:
+        if at.done:
+            raise KeyboardInterrupt
 
     request = replace(compared, out=tmp_path / "out", planners=("random", "graph"), seeds=(0,))
     with pytest.raises(KeyboardInterrupt):
-        compare(executed(request, on_run=interrupt))
+        compare(executed(request, on_progress=interrupt))
     assert [row["planner"] for row in rows_of(request)] == ["random"]
 
 

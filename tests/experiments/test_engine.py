@@ -23,16 +23,17 @@ from p3iv.planners.header import BEST
 from p3iv.plans.draws import SampleSettings
 from p3iv.tabletop.make import make_tabletop
 from p3iv.training.run_folder import dataset_of
+from p3iv.types import Progress
 
 
 def test_runs_are_shared_and_a_second_call_makes_nothing(done: ReproduceRequest, tmp_path: Path) -> None:
     assert len(list((done.out / "runs").iterdir())) == 3  # for 9 rows in two tables
-    started: list[tuple[int, int]] = []
-    request = with_runs(executed(done, on_start=lambda *numbers: started.append(numbers)), tmp_path / "out")
+    started: list[Progress] = []
+    request = with_runs(executed(done, on_progress=started.append), tmp_path / "out")
     left = next((request.out / "runs").iterdir()) / ".scores_k20.npz.abcdefgh.part"  # by a killed call
     left.touch()
     result = reproduce(request)
-    assert started == [(3, 0)]
+    assert [(at.done, at.total, at.about[:17]) for at in started] == [(0, 0, "3 runs are needed")]
     assert not left.exists()
     for path in (done.out / "tables").iterdir():
         assert (request.out / "tables" / path.name).read_bytes() == path.read_bytes()
@@ -97,14 +98,15 @@ class Interrupt(BaseException):
 def test_an_interrupted_call_writes_what_it_has_and_the_next_one_completes_it(
     done: ReproduceRequest, tmp_path: Path
 ) -> None:
-    def interrupt(_: object) -> None:
-        raise Interrupt
+    def interrupt(at: Progress) -> None:
+        if at.done:
+            raise Interrupt
 
     request = with_runs(replace(done, names=("losses", "viterbi")), tmp_path / "out")
     for key in {row["runs"] for row in cells(done, "losses") if row["row"].startswith("L_a") and row["data"]}:
         shutil.rmtree(request.out / "runs" / key)
     with pytest.raises(Interrupt):
-        reproduce(executed(request, on_run=interrupt))
+        reproduce(executed(request, on_progress=interrupt))
     first = cells(request, "losses")
     assert {row["ours"] == "" for row in first if row["data"]} == {True, False}
     assert {row["why"] for row in first if row["data"] and not row["ours"]} == {"not run yet"}
@@ -148,9 +150,9 @@ def test_an_impossible_run_says_why_and_is_not_tried_again(tmp_path: Path, done:
     assert result.is_empty
     assert len(result.impossible) == 4
     assert all("impossible" in row["why"] for row in cells(request, "memory"))
-    started: list[int] = []
-    reproduce(executed(request, on_start=lambda _, missing: started.append(missing)))
-    assert started == [0]
+    started: list[Progress] = []
+    reproduce(executed(request, on_progress=started.append))
+    assert [at.total for at in started] == [0]
 
 
 def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
@@ -159,14 +161,14 @@ def test_a_trained_run_that_cannot_be_evaluated_has_failed_and_is_tried_again(
     data = tmp_path / "data"
     shutil.copytree(done.data[0], data)
     (data / "truth.jsonl").write_text("{}\n")
-    started: list[int] = []
+    started: list[Progress] = []
     request = with_runs(replace(done, names=("gallery-t3",), data=(data,)), tmp_path / "out")
-    request = executed(request, on_start=lambda _, missing: started.append(missing))
+    request = executed(request, on_progress=started.append)
     for path in (request.out / "runs").glob("*/predictions.jsonl"):
         path.unlink()
     for _ in range(2):
         assert ["truth.jsonl:1" in outcome.about for outcome in reproduce(request).failures.values()] == [True]
-    assert started == [1, 1]
+    assert [(at.done, at.total) for at in started] == [(0, 1), (1, 1)] * 2
 
 
 def test_a_smaller_k_is_a_prefix_of_the_largest(done: ReproduceRequest) -> None:

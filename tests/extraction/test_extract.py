@@ -26,7 +26,6 @@ from p3iv.errors import BusyError, ConfigError, DatasetError, FeatureError
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.extraction.extract import extract_features
 from p3iv.extraction.request import (
-    ExtractionProgress,
     ExtractionRequest,
 )
 from p3iv.extraction.worker import WORK_FOLDER, wanted_seconds
@@ -35,7 +34,7 @@ from p3iv.features.pictures import frame_picture
 from p3iv.features.store import FeatureStore
 from p3iv.features.store_index import KeptSeconds
 from p3iv.features.video import VideoReader
-from p3iv.types import count_problems
+from p3iv.types import Progress, count_problems
 
 
 def content_of(folder: Path) -> dict[str, str]:
@@ -284,7 +283,7 @@ from pathlib import Path
 from p3iv.extraction.extract import extract_features
 from p3iv.extraction.request import ExtractionRequest
 def stop(at):
-    if at.num_done == 2:
+    if at.done == 2:
         os.kill(os.getpid(), 9)
 extract_features(ExtractionRequest(Path(sys.argv[1]), text_encoder="keep"), on_progress=stop)
 """
@@ -295,10 +294,10 @@ def test_killed_half_way_and_run_again_it_ends_the_same(kitchen: Path, expected:
     assert done.returncode == -signal.SIGKILL
     assert not (kitchen / "features").exists()
     assert len(list((kitchen / WORK_FOLDER).glob("*.npz"))) == 2
-    seen: list[ExtractionProgress] = []
+    seen: list[Progress] = []
     report = extract_features(ExtractionRequest(kitchen, text_encoder="keep"), on_progress=seen.append)
     assert report.num_resumed == 2
-    assert [at.num_done for at in seen] == [2, 3, 4]
+    assert [at.done for at in seen] == [2, 3, 4]
     assert content_of(kitchen) == expected
 
 

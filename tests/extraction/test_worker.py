@@ -26,7 +26,7 @@ from p3iv.extraction.worker import (
     encode_picture,
     encode_videos,
 )
-from p3iv.features.pictures import Framing
+from p3iv.features.pictures import Framing, read_picture
 from p3iv.features.store import FeatureStore
 from p3iv.features.video import VideoReader
 
@@ -103,4 +103,5 @@ def test_moments_and_pictures_are_encoded_as_the_rows_are(kitchen: Path, tmp_pat
     with VideoReader(path) as reader:
         (picture,) = reader.frames_at([2.5])
     Image.fromarray(picture.pixels).save(tmp_path / "still.png")
-    assert np.allclose(encode_picture(tmp_path / "still.png", encoder)[0], rows[2], atol=1e-6)
+    still = read_picture(tmp_path / "still.png")
+    assert np.allclose(encode_picture(still, encoder, "still.png")[0], rows[2], atol=1e-6)

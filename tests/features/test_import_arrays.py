@@ -12,7 +12,7 @@ import pytest
 from p3iv.errors import FeatureError
 from p3iv.features.import_arrays import import_features
 from p3iv.features.store import FeatureStore
-from p3iv.types import Video
+from p3iv.types import Progress, Video
 
 
 def video(name: str, *aliases: str) -> Video:
@@ -30,8 +30,8 @@ def test_files_are_found_by_id_alias_and_task(tmp_path: Path) -> None:
     np.savez(raw / "other.npz", frames_features=rows(1))
     np.save(raw / "task_c.npy", np.array({"frames_features": rows(2)}, object))
     videos = [video("c"), video("b", "none", "other"), video("a")]
-    calls: list[tuple[int, int]] = []
-    packed = import_features(raw, videos, tmp_path / "features", progress=lambda *call: calls.append(call))
+    calls: list[Progress] = []
+    packed = import_features(raw, videos, tmp_path / "features", on_progress=calls.append)
     store = FeatureStore.open(tmp_path / "features")
     store.verify()
     assert store.videos == ("c", "b", "a")
@@ -39,7 +39,7 @@ def test_files_are_found_by_id_alias_and_task(tmp_path: Path) -> None:
     assert (packed.num_videos, packed.num_rows, packed.width, packed.dtype) == (3, 12, 6, "float32")
     assert packed.fingerprint == store.fingerprint
     assert packed.problems == ()
-    assert calls == [(1, 3), (2, 3), (3, 3)]
+    assert [(call.done, call.total) for call in calls] == [(1, 3), (2, 3), (3, 3)]
 
 
 class Hostile:

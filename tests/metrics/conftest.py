@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from p3iv.plans.counts import PlanCounts, count_plans
+from p3iv.metrics.counts import PlanCounts, count_plans
 
 
 @dataclass(frozen=True)

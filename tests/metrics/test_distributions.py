@@ -6,18 +6,20 @@ import math
 from collections import Counter
 from itertools import combinations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from allocations import LargestTensor
 from metrics.conftest import Case, cases
 from p3iv.errors import PlanError
+from p3iv.metrics.counts import PlanCounts, count_plans
 from p3iv.metrics.distributions import cosine_distances, distribution_values, exact_divergences
 from p3iv.metrics.references import MAX_PAIRS, ReferencePlans, known_references, references_of
-from p3iv.plans.counts import PlanCounts, count_plans
+from p3iv.plans.chain import log_of
+from p3iv.types import Array
 
 Plan = tuple[int, ...]
 
@@ -71,10 +73,10 @@ def test_known_references_give_the_same_values_as_those_of_the_windows(case: Cas
 def test_exact_divergences_of_the_sample_shares_are_those_of_the_samples(case: Case) -> None:
     references = references_of(case.action_ids)
 
-    def log_shares(plans: Tensor, windows: Tensor) -> Tensor:
+    def log_shares(plans: Array, windows: Array) -> Array:
         asked = zip(windows.tolist(), map(tuple, plans.tolist()), strict=True)
         shares = [case.samples[window].count(plan) / len(case.samples[window]) for window, plan in asked]
-        return torch.tensor(shares, dtype=torch.float64).log()
+        return log_of(np.array(shares))
 
     exact = exact_divergences(log_shares, references, case.num_actions)
     sampled = distribution_values(case.counts, references, case.num_actions)
@@ -100,7 +102,7 @@ def test_windows_that_share_first_and_last_action_are_compared_in_bounded_memory
     middle = torch.arange(1000)
     references = references_of(torch.stack((middle * 0, middle, middle * 0), dim=1))
     with LargestTensor() as made:
-        found = exact_divergences(lambda plans, _: torch.full((len(plans),), -math.log(1000.0)), references, 1000)
+        found = exact_divergences(lambda plans, _: np.full(len(plans), -math.log(1000.0)), references, 1000)
     assert made.elements <= MAX_PAIRS * references.horizon  # of 1000 x 1000 pairs
     torch.testing.assert_close(found.nll, torch.full((1000,), math.log(1000 / 0.99), dtype=torch.float64))
 

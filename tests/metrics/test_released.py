@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from metrics.conftest import Case, cases
 from p3iv.metrics import distributions
+from p3iv.metrics.counts import count_plans
 from p3iv.metrics.distributions import cosine_distances
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import batch_ious, bitwise_ious, macro_precision, marginal_divergences
-from p3iv.plans.counts import count_plans
 
 plan_lists = st.integers(1, 4).flatmap(
     lambda horizon: st.lists(

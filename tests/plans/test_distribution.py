@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.errors import PlanError
-from p3iv.plans.counts import count_plans
+from p3iv.metrics.counts import count_plans
 from p3iv.plans.distribution import PlanDistribution
 
 

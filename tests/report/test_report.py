@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clips import write_clip
-from p3iv.cli.report import published_for
+from p3iv.api.runs import published_for
 from p3iv.errors import ConfigError, DatasetError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.plans.draws import SampleSettings

@@ -14,7 +14,8 @@ import torch
 
 from p3iv.config import Config
 from p3iv.data.folder import open_dataset
-from p3iv.training.loop import StepReport, TrainRequest, train
+from p3iv.training.loop import StepValues, TrainRequest, train
+from p3iv.types import Progress
 from soak.processes import start
 
 
@@ -30,10 +31,10 @@ def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 
     """
     steps, flushes, fsync = 0, 0, os.fsync
 
-    def count_step(_: StepReport) -> None:
+    def count_step(at: Progress) -> None:
         nonlocal steps
-        steps += 1
-        if steps == step:
+        steps += isinstance(at.values, StepValues)
+        if 0 < steps == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def count_flush(handle: int) -> None:
@@ -44,18 +45,19 @@ def train_until_killed(dataset: Path, run: Path, config: Config, *, step: int = 
         fsync(handle)
 
     with patch.object(os, "fsync", count_flush):
-        train(TrainRequest(open_dataset(dataset), run, config, resume=True, on_step=count_step))
+        train(TrainRequest(open_dataset(dataset), run, config, resume=True, on_progress=count_step))
 
 
-def train_in_two_processes(dataset: Path, run: Path, config: Config) -> list[list[dict[str, float]]]:
+def train_in_two_processes(
+    dataset: Path, run: Path, config: Config, track: tuple[str, ...] = ()
+) -> list[list[dict[str, float]]]:
     """The loss terms of every step in each of two processes."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    files = [run.with_name(f"{run.name}-{rank}.json") for rank in range(2)]
     children = [
-        start(_train_in_world, dataset, run, config, world | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, file)
-        for rank, file in enumerate(files)
+        start(_train_in_world, dataset, run, config, track, world | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(2)
     ]
     for child in children:
         child.join(300)
@@ -63,22 +65,23 @@ def train_in_two_processes(dataset: Path, run: Path, config: Config) -> list[lis
             for other in children:
                 other.kill()
             raise RuntimeError(f"A process ended with exit code {child.exitcode}; its error is above.")
-    return [json.loads(file.read_text()) for file in files]
+    return [json.loads(run.with_name(f"{run.name}-{rank}.json").read_text()) for rank in range(2)]
 
 
-def train_and_note(dataset: Path, run: Path, config: Config) -> list[dict[str, float]]:
+def train_and_note(dataset: Path, run: Path, config: Config, track: tuple[str, ...] = ()) -> list[dict[str, float]]:
     """Train and return the loss terms of every step, and whether it was the last of its epoch."""
     steps: list[dict[str, float]] = []
 
-    def note(report: StepReport) -> None:
-        terms = {name: value.item() for name, value in report.terms.items()}
-        steps.append(terms | {"last": report.step == report.num_steps})
+    def note(at: Progress) -> None:
+        if isinstance(at.values, StepValues):
+            steps.append({**at.values, "last": at.done == int(at.done)})
 
-    train(TrainRequest(open_dataset(dataset), run, config, on_step=note))
+    train(TrainRequest(open_dataset(dataset), run, config, track=track, on_progress=note))
     return steps
 
 
-def _train_in_world(dataset: Path, run: Path, config: Config, world: Mapping[str, str], result: Path) -> None:
+def _train_in_world(dataset: Path, run: Path, config: Config, track: tuple[str, ...], world: Mapping[str, str]) -> None:
     torch.set_num_threads(1)
     os.environ.update(world)
-    result.write_text(json.dumps(train_and_note(dataset, run, config)))
+    result = run.with_name(f"{run.name}-{world['RANK']}.json")
+    result.write_text(json.dumps(train_and_note(dataset, run, config, track)))

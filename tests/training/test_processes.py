@@ -43,8 +43,9 @@ def test_a_process_without_a_window_in_the_last_batch_does_no_harm(
     tabletop: Path, data: PlanningData, tmp_path: Path
 ) -> None:
     config = quick(optim__batch_size=len(data.train) - 1, epochs=1)  # a last batch of one window
-    train_in_two_processes(tabletop, tmp_path / "run", config)
+    train_in_two_processes(tabletop, tmp_path / "run", config, track=("tensorboard",))
     assert (tmp_path / "run" / "README.md").exists()
+    assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == 1  # only the first process tracks
 
 
 @pytest.mark.slow

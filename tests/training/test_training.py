@@ -24,7 +24,8 @@ from p3iv.planners.base import Batch
 from p3iv.planners.checkpoint import load_planner
 from p3iv.planners.header import BEST, LAST, PlannerShape
 from p3iv.planners.p3iv.planner import P3IV
-from p3iv.training.loop import EpochReport, TrainRequest, train
+from p3iv.training.loop import BEST_SO_FAR, TrainRequest, train
+from p3iv.types import Progress
 from runs import quick
 from soak.processes import kill_at_every_change, start
 from training.children import train_run, train_until_killed
@@ -35,8 +36,8 @@ class InterruptError(Exception):
 
 
 def interrupt_after(epoch: int) -> Any:
-    def stop(report: EpochReport) -> None:
-        if report.epoch == epoch:
+    def stop(at: Progress) -> None:
+        if at.done == epoch and "val_success_rate" in at.values:
             raise InterruptError
 
     return stop
@@ -70,7 +71,7 @@ def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     train(TrainRequest(dataset, whole, quick(epochs=4)))
     with pytest.raises(InterruptError):
-        train(TrainRequest(dataset, halves, quick(epochs=4), on_epoch=interrupt_after(stop)))
+        train(TrainRequest(dataset, halves, quick(epochs=4), on_progress=interrupt_after(stop)))
     torch.manual_seed(123)  # the process may have drawn other numbers in between
     train(TrainRequest(dataset, halves, quick(epochs=4), resume=True))
     for name in (LAST, BEST):
@@ -281,11 +282,13 @@ def test_an_epoch_that_would_pass_the_cpu_budget_is_not_begun(
 
 
 def test_a_run_ends_when_validation_has_not_improved_for_long(dataset: Dataset, tmp_path: Path) -> None:
-    reports: list[EpochReport] = []
+    reports: list[Progress] = []
     config = quick(epochs=50, optim__patience=2, optim__learning_rate=1e-9)  # the first epoch remains the best
-    result = train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=reports.append))
+    result = train(TrainRequest(dataset, tmp_path / "run", config, on_progress=reports.append))
     assert result.epochs == result.best_epoch + 2 < 50
-    assert [report.is_best for report in reports[-3:]] == [True, False, False]
+    epochs = [at.about for at in reports if "val_success_rate" in at.values]
+    assert epochs[-3:] == [BEST_SO_FAR, "", ""]
+    assert (reports[-1].done, reports[-1].total, reports[-1].about) == (result.epochs, result.epochs, "stopped early")
 
 
 def test_seeds_share_the_test_windows(dataset: Dataset) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from p3iv import __version__
-from p3iv.cli import compare, data, demo, evaluate, extract, plan, report, reproduce, score, train
-from p3iv.cli.console import err, out, print_error, print_json, print_next, print_next_training
+from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push, report, reproduce, score, train
+from p3iv.cli.console import err, out, print_error, print_json, print_next, print_next_training, print_note
 from p3iv.cli.help import App, Group
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
@@ -58,6 +58,8 @@ app.command("train", epilog=train.EXAMPLE)(train.train_command)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
 app.command("report", epilog=report.EXAMPLE)(report.report_command)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
+app.command("export", epilog=export.EXAMPLE)(export.export_command)
+app.command("push", epilog=push.EXAMPLE)(push.push_command)
 app.command("score", epilog=score.EXAMPLE)(score.score_command)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare_command)
 app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce_command)
@@ -81,7 +83,8 @@ def p3iv(
 @app.command(epilog="Example: p3iv info runs/first")
 def info(
     path: Annotated[
-        Path | None, typer.Argument(metavar="RUN|DIR", help="A run, a checkpoint file or a dataset folder.")
+        Path | None,
+        typer.Argument(metavar="RUN|DIR", help="A run, a checkpoint file, OWNER/NAME on the hub, or a dataset folder."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,9 +137,10 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         known = read_card(path)
         label = known.label
     else:
-        from p3iv.planners.header import BEST, read_header
+        from p3iv.hub import find_planner
+        from p3iv.planners.header import planner_file, read_header
 
-        known = read_header(path if path.is_file() else path / BEST)
+        known = read_header(planner_file(find_planner(path, on_note=print_note)))
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
     if as_json:

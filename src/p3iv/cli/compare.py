@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS, explain_labels
-from p3iv.cli.console import err, interruptible, out, print_json, print_next, print_table
+from p3iv.cli.console import err, interruptible, out, print_json, print_next, print_note, print_table
 from p3iv.cli.options import (
     Address,
     AsJson,
@@ -24,20 +24,16 @@ from p3iv.cli.options import (
     horizons_option,
     parse_numbers,
     preset_option,
-    resolve_split,
     seeds_option,
     split_at_commas,
 )
-from p3iv.cli.reproduce import Jobs, execution, show_failures
-from p3iv.errors import ConfigError
-from p3iv.planners.registry import PLANNERS
+from p3iv.cli.reproduce import Jobs, show_failures, show_run, typed_command
 
 if TYPE_CHECKING:
     from p3iv.experiments.engine import FillResult
     from p3iv.experiments.filled import Cell
 
 SHORT_METRICS = ("mean_accuracy", "mean_iou", "kl", "mode_recall", "training_cpu_s", "milliseconds_per_plan")
-OWN_OPTIONS = {"planner": "--planners", "preset": "--preset", "seed": "--seeds", "data.horizon": "--horizons"}
 EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --seeds 0,1,2 --out runs/compared"
 
 
@@ -65,26 +61,30 @@ def compare_command(
     a run fails, the table says so, the other runs continue, and the exit code is 1. --json has every figure with its
     interval.
     """
-    from p3iv.config import parse_settings  # keeps `p3iv --help` quick
-    from p3iv.experiments.compare import CompareRequest, compare, describe_comparison
+    from p3iv.api.runs import compare  # keeps `p3iv --help` quick
+    from p3iv.config import parse_settings
+    from p3iv.experiments.compare import describe_comparison
 
-    changes = {"data.split": resolve_split(split), **parse_settings(settings or [])}
-    for name, option in OWN_OPTIONS.items():
-        if name in changes:
-            raise ConfigError(f"--set {name}={changes[name]}, but in a comparison it is {option} {changes[name]}.")
-    request = CompareRequest(
-        folder=folder,
-        out=target,
-        planners=tuple(PLANNERS) if planners == "all" else tuple(split_at_commas(planners)),
-        horizons=parse_numbers("--horizons", horizons),
-        seeds=parse_numbers("--seeds", seeds),
-        preset=preset,
-        settings=changes,
-        samples=samples,
-        execution=execution(jobs=jobs, engine=engine, address=address, device=device, threads=threads),
-    )
     with interruptible(f"finished runs are in {target}, and the same command continues there"):
-        result = compare(request)
+        result = compare(
+            folder,
+            target,
+            planners="all" if planners == "all" else split_at_commas(planners),
+            horizons=parse_numbers("--horizons", horizons),
+            seeds=parse_numbers("--seeds", seeds),
+            preset=preset,
+            split=split,
+            samples=samples,
+            settings=parse_settings(settings or []),
+            jobs=jobs,
+            engine=engine,
+            address=address,
+            device=device,
+            threads=threads,
+            command=typed_command(),
+            progress=show_run,
+            on_note=print_note,
+        ).result
     if as_json:
         print_json(describe_comparison(result))
     else:

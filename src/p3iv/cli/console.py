@@ -10,19 +10,19 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from p3iv.types import UNFIT, Problem, count_problems, counted
+from p3iv.types import UNFIT, OnProgress, Problem, Progress, count_problems, counted
 
 if TYPE_CHECKING:
     from p3iv.features.store import PackedFeatures
@@ -152,24 +152,24 @@ def interruptible(message: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-class ShowProgress(Protocol):
-    def __call__(self, done: float, total: int, about: str = "", legend: str = "") -> None: ...
+Legend = Callable[[Progress], str]
 
 
 @contextmanager
-def progress(what: str) -> Iterator[ShowProgress]:
-    """Yield a function of (done, total, about, legend): it shows a bar on a terminal, and a few plain lines elsewhere.
+def progress(legend: Legend = lambda _: "") -> Iterator[OnProgress]:
+    """Yield a callback for progress: it shows a bar on a terminal, and a few plain lines elsewhere.
 
-    `about` is shown below the bar, or at the end of the line: a speed, or the scores of the last epoch. A legend is
-    printed once, before the first line.
+    What the numbers are about is shown below the bar, or at the end of a line. A legend is printed once, before the
+    first line that it explains.
     """
     if not err.is_terminal:
-        yield plain_progress(what)
+        yield plain_progress(legend)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
     from rich.text import Text
 
-    class Bar(Progress):
+    class Bar(RichProgress):
         about = ""
 
         def get_renderables(self) -> Iterator[RenderableType]:
@@ -177,31 +177,32 @@ def progress(what: str) -> Iterator[ShowProgress]:
             if self.about:
                 yield Text(self.about, style="dim", no_wrap=False, overflow="fold")
 
-    name = TextColumn("{task.description}", markup=False)
-    legends = set[str]()
+    name, explained = TextColumn("{task.description}", markup=False), False
     with Bar(name, BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task("Preparing", total=None)
 
-        def show(done: float, total: int, about: str = "", legend: str = "") -> None:
-            if legend and not legends:
-                legends.add(legend)
-                err.print(legend, style="dim")
-            bar.about = about
-            bar.update(task, completed=done, total=total)
+        def show(at: Progress) -> None:
+            nonlocal explained
+            if not explained and (text := legend(at)):
+                explained = True
+                err.print(text, style="dim")
+            bar.about = at.about
+            bar.update(task, description=at.what, completed=at.done, total=at.total)
 
         yield show
 
 
-def plain_progress(what: str, every_s: float = 10.0) -> ShowProgress:
-    """A function of (done, total, about, legend) that prints at most 20 lines, some seconds apart."""
-    last_s, last_done = time.monotonic(), 0.0
+def plain_progress(legend: Legend = lambda _: "", *, every_s: float = 10.0) -> OnProgress:
+    """A callback for progress that prints at most 20 lines, some seconds apart."""
+    last_s, last_done, explained = time.monotonic(), 0.0, False
 
-    def show(done: float, total: int, about: str = "", legend: str = "") -> None:
-        nonlocal last_s, last_done
-        if time.monotonic() - last_s >= every_s and done - last_done >= total / 20 and done < total:
-            if legend and not last_done:
-                err.print(legend)
-            last_s, last_done = time.monotonic(), done
-            err.print(f"{what}: {done:.0f} of {total}{', ' * bool(about)}{about}")
+    def show(at: Progress) -> None:
+        nonlocal last_s, last_done, explained
+        if time.monotonic() - last_s >= every_s and at.done - last_done >= at.total / 20 and at.done < at.total:
+            if not explained and (text := legend(at)):
+                explained = True
+                err.print(text)
+            last_s, last_done = time.monotonic(), at.done
+            err.print(f"{at.what}: {at.done:.0f} of {at.total}{', ' * bool(at.about)}{at.about}")
 
     return show

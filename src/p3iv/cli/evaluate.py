@@ -62,30 +62,30 @@ def evaluate_command(
     predictions.jsonl (which `p3iv score` reads) and actions.json into RUN; for another side, evaluation_val.json and so
     on.
     """
-    import torch  # takes a second to import
-
-    from p3iv.evaluation.evaluate import EvaluationRequest, evaluate, evaluation_files
+    from p3iv.api.runs import evaluate  # torch takes a second to import
+    from p3iv.evaluation.evaluate import evaluation_files
     from p3iv.plans.draws import SampleSettings
 
-    torch.set_num_threads(threads)
-    settings = SampleSettings(num_samples=samples, seed=seed, input_noise=input_noise, dropout=dropout)
-    with progress("Evaluating windows") as show:
+    with progress() as show:
         found = evaluate(
-            EvaluationRequest(
-                run=run,
-                data=data,
-                side=cast(Side, side),
-                settings=settings,
-                mode=mode,
-                device=device,
-                ensemble=tuple(ensemble or ()),
-                on_progress=show,
-                on_note=print_note,
-            )
+            run,
+            data=data,
+            side=cast(Side, side),
+            samples=samples,
+            seed=seed,
+            mode=mode,
+            input_noise=input_noise,
+            dropout=dropout,
+            ensemble=ensemble or (),
+            device=device,
+            threads=threads,
+            progress=show,
+            on_note=print_note,
         )
     if as_json:
         print_json(found.to_dict())
     else:
+        settings = SampleSettings(samples, seed, input_noise, dropout)
         show_evaluation(found, evaluation_files(run, cast(Side, side), settings, len(ensemble or ())))
         print_next("report", run) if side == "test" else print_next("evaluate", run)
 
@@ -156,5 +156,4 @@ def _exact(metric: Metric, scores: Scores) -> str:
 
 
 def _with_interval(metric: Metric, score: Interval, *, sign: bool = False) -> str:
-    value, low, high = (metric.text(end, sign=sign) for end in (score.value, score.low, score.high))
-    return f"{value} [{low}, {high}]" if score.has_ends else value  # one video alone has no interval
+    return metric.interval_text(score.value, score.low, score.high, sign=sign)

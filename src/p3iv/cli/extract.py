@@ -99,33 +99,26 @@ def extract_command(
     again: it continues where it stopped. Videos that cannot be read are listed at the end; the command succeeds as
     long as one video can be used, unless --strict is given.
     """
-    import torch  # takes a second to import
+    from p3iv.api.datasets import extract  # torch takes a second to import
 
-    from p3iv.extraction.extract import extract_features
-    from p3iv.extraction.request import ExtractionRequest
-
-    torch.set_num_threads(threads)
-    request = ExtractionRequest(
-        folder=folder,
-        encoder=encoder,
-        text_encoder=text_encoder,
-        weights=weights,
-        text_weights=text_weights,
-        max_words=max_words,
-        allow_download=allow_download,
-        only_needed=only_needed,
-        dtype=dtype,
-        engine=engine,
-        address=address,
-        jobs=jobs,
-        threads=threads,
-        strict=strict,
-        overwrite=overwrite,
-    )
-    with interruptible(f"run the same command again to continue in {folder}"), progress("Extracting videos") as show:
-        report = extract_features(
-            request,
-            on_progress=lambda at: show(at.num_done, at.num_videos, f"{_speed(at.num_frames, at.seconds)} frames/s"),
+    with interruptible(f"run the same command again to continue in {folder}"), progress() as show:
+        report = extract(
+            folder,
+            encoder=encoder,
+            text_encoder=text_encoder,
+            weights=weights,
+            text_weights=text_weights,
+            max_words=max_words,
+            allow_download=allow_download,
+            only_needed=only_needed,
+            dtype=dtype,
+            engine=engine,
+            address=address,
+            jobs=jobs,
+            threads=threads,
+            strict=strict,
+            overwrite=overwrite,
+            progress=show,
         )
     if as_json:
         print_json(report)
@@ -145,10 +138,7 @@ def _print_extraction(report: ExtractionReport) -> None:
         out.print(f"{done} finished by an earlier, interrupted run")
     out.print(f"{report.encoder} features of {describe_features(report.features)} -> {report.folder}")
     texts = f"step embeddings by {report.text_encoder}" if report.text_encoder else "no step embeddings"
-    out.print(
-        f"{texts}; {report.num_frames} frames decoded in {report.seconds:.1f} s, "
-        f"{_speed(report.num_frames, report.seconds)} per second",
-    )
+    out.print(f"{texts}; {report.num_frames} frames decoded in {report.seconds:.1f} s, {report.speed} per second")
     print_next_training(report.folder)
 
 
@@ -160,10 +150,6 @@ def _print_kept(report: ExtractionReport) -> None:
         new = counted(report.num_new_steps, "step")
         out.print(f"{has}; {new} had no embedding, so all step embeddings were made by {report.text_encoder}")
     print_next_training(report.folder)
-
-
-def _speed(num_frames: int, seconds: float) -> str:
-    return f"{num_frames / max(seconds, 1e-9):.0f}"
 
 
 def align_command(
@@ -182,12 +168,11 @@ def align_command(
     language.npz; language_text.npz keeps the embeddings of the texts alone. Train with the same --split,
     --split-seed and --protocol: otherwise the embeddings have seen test videos.
     """
-    import torch  # takes a second to import
+    from p3iv.api.datasets import align  # torch takes a second to import
 
-    from p3iv.extraction.align import AlignmentRequest, align_dataset
-
-    torch.set_num_threads(threads)
-    report = align_dataset(AlignmentRequest(folder, split, split_seed, protocol, seed, steps))
+    report = align(
+        folder, split=split, split_seed=split_seed, protocol=protocol, seed=seed, steps=steps, threads=threads
+    )
     if as_json:
         print_json(report)
         return

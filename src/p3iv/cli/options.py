@@ -184,8 +184,3 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
     if not parts or not all(part.isdecimal() for part in parts):
         raise ConfigError(f"{option} {text}, but it must be whole numbers separated by commas, such as 3,4.")
     return tuple(map(int, parts))
-
-
-def resolve_split(text: str) -> str:
-    """A kind of split, or the absolute path of a split file: later commands may run in another folder."""
-    return text if text in SPLIT_KINDS else str(Path(text).resolve())

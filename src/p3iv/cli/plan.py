@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.cli.pairs import Pair
-    from p3iv.plans.distribution import PlanDistribution, Steps
+    from p3iv.plans.distribution import PlanDistribution
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 MOMENT_HELP = f"{MOMENT_FORMS}."
@@ -80,8 +81,6 @@ def plan_command(
     without a plan does not stop the others: it is listed at the end, and the exit code is 1; with --json, each pair is
     one line.
     """
-    import torch  # takes a second to import
-
     from p3iv.moments import EncoderChoice
     from p3iv.planner import NUM_PLANS, Planner
 
@@ -91,7 +90,7 @@ def plan_command(
         raise ConfigError(f"--data {data}, but there is no such folder.")
     chosen = EncoderChoice(encoder, weights, allow_download)
     _check_moments(start, goal, pairs, svg, has_encoder=chosen != EncoderChoice())
-    torch.set_num_threads(threads)
+    _use_threads(threads)
     planner = Planner.from_pretrained(
         run, device=device, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
     )
@@ -129,13 +128,12 @@ def _check_moments(
 def _show_one(plans: PlanDistribution, top: int, svg: Path | None, *, as_json: bool) -> None:
     if svg is not None:
         from p3iv.files import write_text
-        from p3iv.report.write import draw_distribution
 
-        write_text(svg, draw_distribution(plans))
+        write_text(svg, plans.to_svg())
     if as_json:
         print_json(plans.to_dict())
         return
-    show_plans(plans, top)
+    out.print(plans.to_text(top))
     if svg is not None:
         out.print(f"\n-> {svg}")
     print_next(*sys.argv[1:], *(("--svg", "plan.svg") if svg is None else ("--json",)))
@@ -180,33 +178,14 @@ def _answer(pair: Pair, plan: PlanPair, top: int, *, as_json: bool) -> str:
     if plans is None:
         out.print(f"no plan: {fault}\n")
     else:
-        show_plans(plans, top)
-        out.print()
+        out.print(f"{plans.to_text(top)}\n")
     return fault
 
 
-def show_plans(plans: PlanDistribution, top: int) -> None:
-    """Print the recommended plan, the most probable plans and, if there are any, the most frequent samples."""
-    is_exact = plans.source == "chain"
-    share = _percent(plans.plan_probability)
-    out.print(f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):")
-    for number, step in enumerate(plans.plan, start=1):
-        out.print(f"  {number}. {step}")
-    out.print("\nmost probable plans:" if is_exact else "\nthis plan, then the most frequent samples:")
-    _show_list(list(plans.top(top)), rest=plans.other_plans + sum(plans.probabilities[top:]))
-    if plans.samples:
-        shares = [(steps, count / plans.num_samples) for steps, count in plans.samples]
-        distinct = counted(len(shares), "distinct plan")
-        out.print(f"\n{distinct} in {counted(plans.num_samples, 'sample')}, the most frequent:")
-        _show_list(shares[:top], rest=sum(share for _, share in shares[top:]))
+def _use_threads(number: int) -> None:
+    """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
+    os.environ["OMP_NUM_THREADS"] = str(number)
+    if "torch" in sys.modules:
+        import torch
 
-
-def _show_list(plans: list[tuple[Steps, float]], *, rest: float) -> None:
-    for steps, share in plans:
-        out.print(f"  {_percent(share):>7}  {' -> '.join(steps)}")
-    if rest > 1e-6:
-        out.print(f"  {_percent(rest):>7}  all other plans")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+        torch.set_num_threads(number)

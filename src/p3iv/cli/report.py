@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from p3iv.cli.console import out, print_json, print_next, print_note
 from p3iv.cli.options import AsJson, MovedDataset, RunDir, number_option
 from p3iv.types import counted
-
-if TYPE_CHECKING:
-    from p3iv.report.run_files import RunRecord
-    from p3iv.report.tables import Published
 
 EXAMPLE = "Example: p3iv report runs/first --cases 8"
 
@@ -29,9 +25,9 @@ def report_command(
 
     RUN/report.html shows scores, training curves, calibration and a gallery of plans. Run `p3iv evaluate RUN` first.
     """
-    from p3iv.report.write import write_report  # keeps `p3iv --help` quick
+    from p3iv.api.runs import write_report  # keeps `p3iv --help` quick
 
-    result = write_report(run, data=data, num_cases=cases, find_published=published_for)
+    result = write_report(run, data=data, cases=cases)
     if as_json:
         print_json(result)
         return
@@ -51,22 +47,3 @@ def _print_next_plan(run: Path, data: Path | None) -> None:
     if first is not None and first.start_s is not None and first.goal_s is not None and isfinite(first.goal_s):
         moments = ("--start", f"{first.video}@{first.start_s:g}", "--goal", f"{first.video}@{first.goal_s:g}")
         print_next("plan", run, *moments, *(() if data is None else ("--data", data)))
-
-
-def published_for(run: RunRecord) -> Published | None:
-    """The paper's numbers for the dataset, horizon and protocol of a run; None where it has none.
-
-    The samples of a run without noise are compared with those of the paper's deterministic planner.
-    """
-    from p3iv.catalogue import METRICS
-    from p3iv.experiments.declarations import published_figures
-    from p3iv.report.tables import Published
-
-    name, data = run.dataset_name, run.config.data
-    found = published_figures(name, data.horizon, protocol=data.protocol)
-    if run.config.model.noise_width == 0:
-        without_noise = published_figures(name, data.horizon, protocol=data.protocol, method="deterministic")
-        found = {metric: each for metric, each in found.items() if METRICS[metric].group != "samples"} | without_noise
-    scores = {metric: each.value for metric, each in found.items()}
-    places = {metric: each.place for metric, each in found.items()}
-    return Published(name, data.horizon, data.protocol, scores, places) if found else None

@@ -27,9 +27,10 @@ from p3iv.cli.options import (
     seeds_option,
 )
 from p3iv.errors import ConfigError
+from p3iv.types import Progress, clock
 
 if TYPE_CHECKING:
-    from p3iv.experiments.engine import CallProgress, Execution, FillResult
+    from p3iv.experiments.engine import Execution, FillResult
     from p3iv.experiments.filled import Block, FilledTable
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
@@ -110,12 +111,16 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
+def typed_command() -> str:
+    """The command as the user typed it, for the provenance of tables."""
+    return f"p3iv {shlex.join(sys.argv[1:])}"
+
+
 def execution(**options: Any) -> Execution:
     """How to carry out the runs, with progress and notes on standard error."""
     from p3iv.experiments.engine import Execution
 
-    command = f"p3iv {shlex.join(sys.argv[1:])}"
-    return Execution(command=command, on_start=_show_start, on_run=_show_run, on_note=print_note, **options)
+    return Execution(command=typed_command(), on_progress=show_run, on_note=print_note, **options)
 
 
 def _show_list(*, as_json: bool) -> None:
@@ -129,7 +134,7 @@ def _show_list(*, as_json: bool) -> None:
     out.print(line.format("name", "paper", "runs", "small", "paper", "title"), style="dim")
     for entry in entries:
         runs, place = entry.runs_per_seed or "", "in text" if "text" in entry.place else entry.place
-        small, paper = (_clock(entry.cpu_s[name]) if runs else "" for name in ("small", "paper"))
+        small, paper = (clock(entry.cpu_s[name]) if runs else "" for name in ("small", "paper"))
         theirs = f" ({', '.join(entry.published_on)})" if entry.published_on else ""
         what = ", a drawing: nothing to regenerate" if entry.kind == "drawing" else theirs
         out.print(line.format(entry.name, place, runs, small, paper, f"{entry.title}{what}"))
@@ -145,18 +150,10 @@ def _show_list(*, as_json: bool) -> None:
         print_next("demo", "demo")
 
 
-def _show_start(num_runs: int, num_missing: int) -> None:
-    if num_missing:
-        err.print(f"{num_runs} runs are needed, {num_missing} of them have to be made")
-
-
-def _show_run(progress: CallProgress) -> None:
-    done = "" if progress.outcome.status == "done" else f"{progress.outcome.status}: "
-    tables = f"{progress.num_tables_done} of {progress.num_tables} tables and figures complete, "
-    err.print(
-        f"run {progress.num_done} of {progress.num_jobs}, {tables if progress.num_tables > 1 else ''}"
-        f"about {_clock(progress.left_s)} left. {progress.run}: {done}{progress.outcome.about}",
-    )
+def show_run(progress: Progress) -> None:
+    """Print a line about the runs that are missing, then one about each that has ended."""
+    if progress.total:
+        err.print(f"run {progress.done:.0f} of {progress.total}, {progress.about}" if progress.done else progress.about)
 
 
 def show_failures(result: FillResult) -> None:
@@ -229,9 +226,3 @@ def summary(result: FillResult) -> dict[str, object]:
         "figures": {drawn.anchor: str(drawn.path) if drawn.path else drawn.about for drawn in result.figures},
         "failures": {name: outcome.about for name, outcome in result.failures.items()},
     }
-
-
-def _clock(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -40,15 +40,9 @@ def score_command(
 
     Computes every metric, also as released code computes it, with 95 % intervals for other videos.
     """
-    import torch  # takes a second to import
+    from p3iv.api.runs import score  # torch takes a second to import
 
-    from p3iv.evaluation.actions import read_actions
-    from p3iv.evaluation.predictions import read_predictions
-    from p3iv.evaluation.scores import score
-
-    torch.set_num_threads(threads)
-    known = read_actions(actions)
-    scores = score(read_predictions(file, known, references), known.number, batch_size=batch_size)
+    scores = score(file, actions, references=references, batch_size=batch_size, threads=threads)
     if as_json:
         print_json(scores.to_dict())
         return

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from p3iv.catalogue import LOSS_TERMS, LossTerm, Metric, metrics_of
-from p3iv.cli.console import ShowProgress, err, interruptible, out, print_json, print_next, print_note, progress
+from p3iv.catalogue import LOSS_TERMS, TRACKER_NAMES, LossTerm, Metric, metrics_of
+from p3iv.cli.console import err, interruptible, out, print_json, print_next, print_note, progress
 from p3iv.cli.options import (
     AsJson,
     DatasetDir,
@@ -25,18 +25,12 @@ from p3iv.cli.options import (
     SplitSeed,
     Threads,
     Window,
+    name_option,
     preset_option,
-    resolve_split,
     seed_option,
 )
-from p3iv.errors import ConfigError
 from p3iv.planners.registry import planner_class
-from p3iv.types import counted, listed
-
-if TYPE_CHECKING:
-    from p3iv.config import Config
-    from p3iv.metrics.plans import PlanScores
-    from p3iv.training.loop import EpochReport, StepReport
+from p3iv.types import OnProgress, Progress, counted
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
 
@@ -67,6 +61,12 @@ def train_command(
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
     overwrite: Overwrite = False,
+    track: Annotated[
+        list[str] | None,
+        name_option(
+            "--track", TRACKER_NAMES, f"{', '.join(TRACKER_NAMES)}: log the epochs there, too; may be repeated."
+        ),
+    ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -81,41 +81,38 @@ def train_command(
 
     --resume continues an interrupted run; the result is the same to the last bit as without the interruption.
     """
-    import torch  # takes a second to import
+    from p3iv.api.runs import train  # torch takes a second to import
+    from p3iv.config import parse_settings
 
-    from p3iv.data.folder import open_dataset
-    from p3iv.training.loop import TrainRequest, train
-
-    torch.set_num_threads(threads)
-    data = {
-        "data.horizon": horizon,
-        "data.window": window,
-        "data.protocol": protocol,
-        "data.split": resolve_split(split),
-        "data.split_seed": split_seed,
-    }
-    config = _configure(planner, preset, {"planner": planner, "seed": seed, **data}, settings or [])
-    is_first = os.environ.get("RANK", "0") == "0"  # of several processes, only the first prints
-    request = TrainRequest(
-        dataset=open_dataset(folder),
-        run=run,
-        config=config,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-    )
-    if not is_first:
-        train(request)
+    with interruptible(f"the same command with --resume continues {run}"), progress(_explain) as show:
+        result = train(
+            folder,
+            run,
+            planner=planner,
+            preset=preset,
+            horizon=horizon,
+            window=window,
+            protocol=protocol,
+            split=split,
+            split_seed=split_seed,
+            seed=seed,
+            settings=parse_settings(settings or []),
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            threads=threads,
+            track=tuple(track or ()),
+            progress=EpochProgress(show),
+            on_note=print_note,
+        )
+    if os.environ.get("RANK", "0") != "0":  # of several processes, only the first prints
         return
-    with interruptible(f"the same command with --resume continues {run}"), progress("Training epochs") as show:
-        epochs = EpochProgress(show)
-        request = replace(request, on_data=_show_amounts, on_note=print_note)
-        result = train(replace(request, on_step=epochs.show_step, on_epoch=epochs.show_epoch))
     if as_json:
         print_json(result)
         return
     if result.best:
-        scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(result.best))
+        best = {f"val_{name}": value for name, value in asdict(result.best).items()}
+        scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(best))
         trained = f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. Best epoch {result.best_epoch} on"
         fitted = f"Fitted without training, {result.cpu_s:.0f} CPU s. On"
         how = trained if planner_class(planner).is_trained() else fitted
@@ -123,55 +120,44 @@ def train_command(
         print_next("evaluate", result.run)
 
 
-def _configure(planner: str, preset: str | None, changes: Mapping[str, object], settings: list[str]) -> Config:
-    """The preset with the command's options and `--set` applied."""
-    from p3iv.config import override, parse_settings, preset_config  # keeps `p3iv --help` quick
-
-    chosen, asked = planner_class(planner), parse_settings(settings)
-    for name in ("planner", "preset"):
-        if name in asked:
-            raise ConfigError(f"--set {name}={asked[name]}, but {name} has its own option: --{name} {asked[name]}.")
-    if unread := [name for name in asked if chosen.ignores(name)]:
-        read = listed([f"{name}*" if name.endswith(".") else name for name in chosen.own_settings]) or "none"
-        raise ConfigError(f"Planner {planner} does not use {unread[0]}. Settings of its own: {read}.")
-    return override(preset_config(preset or chosen.preset), {**changes, **asked})
-
-
-def _show_amounts(line: str) -> None:
-    err.print(f"data: {line}")
-
-
 class EpochProgress:
     """Shows the number of epochs, the last validation scores and the current loss terms."""
 
-    def __init__(self, show: ShowProgress) -> None:
+    def __init__(self, show: OnProgress) -> None:
         self._show = show
         self._shown_at = 0.0
         self._scores = ""
+        self._has_begun = False
 
-    def show_step(self, report: StepReport) -> None:
+    def __call__(self, at: Progress) -> None:
+        if not at.values:  # the first call is about the data
+            if not self._has_begun:
+                err.print(f"data: {at.about}")
+            self._has_begun = True
+            self._show(replace(at, about=self._scores))
+        elif _scores(at.values):
+            self._show_epoch(at)
+        else:
+            self._show_step(at)
+
+    def _show_step(self, at: Progress) -> None:
         """Update a terminal twice per second: reading the terms from a GPU takes time."""
         if not err.is_terminal or time.monotonic() - self._shown_at < 0.5:
             return
         self._shown_at = time.monotonic()
-        terms = {name: value.item() for name, value in report.terms.items()}
-        self._show_line(report.epoch - 1 + report.step / report.num_steps, report.epochs, terms)
+        self._show(replace(at, about=f"{self._scores}{_describe(at.values)}"))
 
-    def show_epoch(self, report: EpochReport) -> None:
-        best = " (best so far)" if report.is_best else ""
-        scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(report.val)[:2])
+    def _show_epoch(self, at: Progress) -> None:
+        best = f" ({at.about})" if at.about else ""
+        scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(at.values)[:2])
         self._scores = f"validation: {scores}{best}; "
-        self._show_line(report.epoch, report.epochs, report.terms)
-
-    def _show_line(self, done: float, epochs: int, terms: Mapping[str, float]) -> None:
-        legend = legend_of(terms) if epochs > 1 else ""
-        self._show(done, epochs, f"{self._scores}{_describe(terms)}", legend)
+        self._show(replace(at, about=f"{self._scores}{_describe(at.values)}"))
 
 
-def _scores(scores: PlanScores) -> list[tuple[Metric, str]]:
-    """The metrics that validation computes, which are some of those of plans, with their values."""
-    known = [metric for metric in metrics_of("plans") if hasattr(scores, metric.name)]
-    return [(metric, f"{metric.text(getattr(scores, metric.name))} {metric.unit}") for metric in known]
+def _scores(values: Mapping[str, float]) -> list[tuple[Metric, str]]:
+    """The metrics of plans that validation has computed, with their values."""
+    known = [metric for metric in metrics_of("plans") if f"val_{metric.name}" in values]
+    return [(metric, f"{metric.text(values[f'val_{metric.name}'])} {metric.unit}") for metric in known]
 
 
 def _shown_terms(terms: Mapping[str, float]) -> list[LossTerm]:
@@ -187,6 +173,11 @@ def _describe(terms: Mapping[str, float]) -> str:
         texts = [f"{term.label} {term.text(terms[term.name])}" for term in _shown_terms(terms) if term.unit == unit]
         parts += [f"{title}: {', '.join(texts)}"] if texts else []
     return "; ".join(parts)
+
+
+def _explain(at: Progress) -> str:
+    """The legend of the first epoch, if there will be several."""
+    return legend_of(at.values) if _scores(at.values) and at.total > 1 else ""
 
 
 def legend_of(terms: Mapping[str, float]) -> str:

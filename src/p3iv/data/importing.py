@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,10 +30,19 @@ from p3iv.features.store import FeatureStore, PackedFeatures
 from p3iv.files import atomic_file
 from p3iv.readers.folder import read_split, read_video_column, write_split, write_steps
 from p3iv.readers.registry import read_annotations
-from p3iv.types import Annotations, Problem, Split, Video, Vocabulary, count_problems, counted, list_problems, listed
+from p3iv.types import (
+    Annotations,
+    OnProgress,
+    Problem,
+    Split,
+    Video,
+    Vocabulary,
+    count_problems,
+    counted,
+    list_problems,
+    listed,
+)
 from p3iv.validation import ProblemLog, make_plain, shown
-
-CountProgress = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True)
@@ -196,13 +205,13 @@ def _write_fitting(split: Split, annotations: Annotations, folder: Path) -> tupl
 
 
 def pack_features(
-    request: ImportRequest, annotations: Annotations, folder: Path, progress: CountProgress | None
+    request: ImportRequest, annotations: Annotations, folder: Path, on_progress: OnProgress | None
 ) -> PackedFeatures | None:
     """Write features/ if features are given, as files or as a store."""
     if request.features is None:
         return None
     pack = copy_store if FeatureStore.is_at(request.features) else import_features
-    return pack(request.features, annotations.videos, folder / "features", dtype=request.dtype, progress=progress)
+    return pack(request.features, annotations.videos, folder / "features", dtype=request.dtype, on_progress=on_progress)
 
 
 def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -> Sequence[Problem]:
@@ -277,24 +286,24 @@ def _whole_videos(source: Path, videos: Sequence[Video]) -> set[str]:
     return set() if None in rows else {video.id for video in videos if rows[video.id] == len(video.steps)}
 
 
-def import_dataset(request: ImportRequest, *, progress: CountProgress | None = None) -> ImportReport:
+def import_dataset(request: ImportRequest, *, on_progress: OnProgress | None = None) -> ImportReport:
     """Write the complete dataset folder or nothing; with `strict`, problems are an error."""
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
     _refuse_unused(request)
     annotations = read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
     with replacing_dataset(request.destination, overwrite=request.overwrite, sources=request.sources) as folder:
-        return _build(request, annotations, folder, progress)
+        return _build(request, annotations, folder, on_progress)
 
 
 def _build(
-    request: ImportRequest, annotations: Annotations, folder: Path, progress: CountProgress | None
+    request: ImportRequest, annotations: Annotations, folder: Path, on_progress: OnProgress | None
 ) -> ImportReport:
     """Write all files into `folder`; dataset.yaml comes last, so that a folder without it is unfinished."""
     problems = list(annotations.problems)
     annotations = write_language_of(request, annotations, folder)
     problems += write_split_of(request, annotations, folder)
-    packed = pack_features(request, annotations, folder, progress)
+    packed = pack_features(request, annotations, folder, on_progress)
     problems += packed.problems if packed else ()
     problems += link_videos(request, annotations.videos, folder)
     write_steps(folder / "steps.csv", annotations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -12,12 +12,11 @@ from typing import Final
 import numpy as np
 
 from p3iv.data.folder import Dataset, exclusive_dataset, open_dataset, refuse_foreign_features
-from p3iv.data.importing import CountProgress
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import ConfigError, DatasetError, FeatureError
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
-from p3iv.types import LEFT_WITHOUT_FEATURES, Array, Video, Vocabulary, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, Array, OnProgress, Progress, Video, Vocabulary, listed
 from p3iv.validation import ProblemLog
 
 DEFAULT_NOISE: Final = 4.5
@@ -66,7 +65,7 @@ def simulate_features(
     *,
     seed: int = 0,
     noise: float = DEFAULT_NOISE,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> PackedFeatures:
     """Write simulated features of `videos`, float16 and as wide as `embedding` (A, F), in a store at `destination`.
 
@@ -84,8 +83,8 @@ def simulate_features(
                 writer.add(video.id, _rows(world, video, vocabulary))
             except FeatureError as error:
                 log.add(video.id, str(error), LEFT_WITHOUT_FEATURES)
-            if progress is not None:
-                progress(done, len(videos))
+            if on_progress is not None:
+                on_progress(Progress("Simulating features", done, len(videos)))
         if not writer.num_rows:
             raise FeatureError(
                 f"none of the {len(videos)} videos can be simulated: {log.problems[0] if videos else 'none'}"
@@ -177,7 +176,7 @@ def simulate_dataset(
     seed: int = 0,
     noise: float = DEFAULT_NOISE,
     overwrite: bool = False,
-    progress: CountProgress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> PackedFeatures:
     """Give a dataset simulated features, made from its annotations and step embeddings, and mark it as simulated."""
     if not 0 <= noise < math.inf:
@@ -185,16 +184,22 @@ def simulate_dataset(
     with exclusive_dataset(folder):
         dataset = open_dataset(folder)
         _refuse_to_replace_features(dataset, overwrite=overwrite)
-        return _simulate(dataset, seed=seed, noise=noise, progress=progress)
+        return _simulate(dataset, seed=seed, noise=noise, on_progress=on_progress)
 
 
-def _simulate(dataset: Dataset, *, seed: int, noise: float, progress: CountProgress | None) -> PackedFeatures:
+def _simulate(dataset: Dataset, *, seed: int, noise: float, on_progress: OnProgress | None) -> PackedFeatures:
     folder = dataset.folder
     if dataset.language is None:
         raise DatasetError(f"{folder} has no language.npz, which the simulation needs; import it with --language FILE.")
     with atomic_folder(folder / "features") as temporary:
         packed = simulate_features(
-            dataset.videos, dataset.vocabulary, dataset.language, temporary, seed=seed, noise=noise, progress=progress
+            dataset.videos,
+            dataset.vocabulary,
+            dataset.language,
+            temporary,
+            seed=seed,
+            noise=noise,
+            on_progress=on_progress,
         )
         # After the rows are complete and before they replace others: an interruption may mark real rows as simulated,
         # but never simulated rows as real.

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset, find_videos, require_features
+from p3iv.data.observations import ObservationReader
 from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
-from p3iv.features.store import AROUND, join_rows, rows_around
 from p3iv.types import SIDES, Action, Side, Vocabulary, Window, counted, listed
-from p3iv.validation import shown
 
 MAX_NEARBY_BYTES = 256 << 20  # datasets above it have enough windows without nearby moments
 
@@ -254,14 +250,6 @@ def _advise_features(dataset: Dataset, without: Sequence[str]) -> str:
     return f"Repair or add {names} and type: p3iv extract {dataset.folder} --overwrite{needed}"
 
 
-def observe_moments(dataset: Dataset, moments: Sequence[tuple[str, float]], observation: str) -> Tensor:
-    """The observations at moments (video, second) of a dataset's videos: (N, F), or (N, 3F) with "concat"."""
-    reader = _Reader(dataset, observation)
-    for video, second in moments:
-        reader.check_moment(video, second)
-    return reader.observe(moments)
-
-
 def _fingerprint(dataset: Dataset, windows: Mapping[Side, Sequence[Window]]) -> str:
     digest = hashlib.sha256(dataset.features.fingerprint.encode() if dataset.features else b"")
     digest.update(b"" if dataset.language is None else np.ascontiguousarray(dataset.language).tobytes())
@@ -270,41 +258,14 @@ def _fingerprint(dataset: Dataset, windows: Mapping[Side, Sequence[Window]]) -> 
     return digest.hexdigest()
 
 
-class _Reader:
-    """Reads observations from the packed store."""
+class _Reader(ObservationReader):
+    """Reads the windows of a dataset."""
 
     def __init__(self, dataset: Dataset, observation: str) -> None:
-        self._folder = dataset.folder
-        self._store = require_features(dataset)
-        self._per_second = dataset.card.features_per_second
-        self._observation = observation
+        super().__init__(dataset, observation)
         tasks = {task: number for number, task in enumerate(sorted({video.task for video in dataset.videos}))}
         self._task_of = {video.id: tasks[video.task] for video in dataset.videos}
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
-
-    def check_moment(self, video: str, second: float) -> None:
-        """Refuse a moment without features."""
-        if video not in self._store:
-            near = get_close_matches(video, self._store.videos)
-            hint = f" Did you mean {' or '.join(sorted(near))}?" if near else ""
-            raise DatasetError(
-                f"There is no file {shown(video)}, and {self._folder} has no features of such a video.{hint}"
-            )
-        length = self._store.num_rows(video) / self._per_second
-        if not 0 <= second <= length:
-            raise DatasetError(
-                f"{video}@{second:g}, but the features of this video end at {length:g} seconds: give a time from 0 to "
-                f"{length:g}."
-            )
-        kept, near_rows = self._store.kept(video), rows_around(second * self._per_second, self._store.num_rows(video))
-        if kept is not None and not np.isin(near_rows, kept.seconds).all():
-            file = find_videos(self._folder / "videos").get(video)
-            raise DatasetError(
-                f"{video}@{second:g} needs the seconds {near_rows[0]} to {near_rows[-1]} of the video, and "
-                f"{self._folder} does not have the features of all of them (extract --only-needed). "
-                f"{f'Type {file}@{second:g}, or extract' if file else 'Extract'} the features of all seconds: "
-                f"p3iv extract {self._folder} --overwrite."
-            )
 
     def keep_seen(self, windows: Sequence[Window]) -> list[Window]:
         """The windows whose videos have features."""
@@ -315,7 +276,7 @@ class _Reader:
         return [window for window in windows if self._start_of[window.video][0] is not None]
 
     def tensors(self, windows: Sequence[Window], *, with_steps: bool) -> WindowTensors:
-        start, goal = (self.observe(end) for end in _ends(windows))
+        start, goal = (torch.from_numpy(self.observe(end)) for end in _ends(windows))
         result = WindowTensors(
             windows=tuple(windows),
             start=start,
@@ -331,39 +292,15 @@ class _Reader:
             for w in windows
             for step in range(w.first_step, w.first_step + horizon)
         ]
-        return replace(result, steps=self.observe(moments).unflatten(0, (len(windows), horizon)))
+        steps = torch.from_numpy(self.observe(moments))
+        return replace(result, steps=steps.unflatten(0, (len(windows), horizon)))
 
     def nearby(self, windows: Sequence[Window], max_s: int) -> Tensor:
         """Starts and goals of windows, 1 to `max_s` seconds earlier and later: (S, 2, N, F)."""
         ends = _ends(windows)
         shifts = [shift for shift in range(-max_s, max_s + 1) if shift]
-        return torch.stack([torch.stack([self.observe(end, shift) for end in ends]) for shift in shifts])
-
-    def observe(self, moments: Sequence[tuple[str, float]], shift_s: int = 0) -> Tensor:
-        """The rows around each moment, shifted by some seconds and clipped to the video: (N, F), or (N, 3F).
-
-        A store of `extract --only-needed` may lack rows of a shifted moment: the nearest of those that it has are used,
-        and without any, the rows of the moment itself.
-        """
-        width = self._store.width * (len(AROUND) if self._observation == "concat" else 1)
-        observed = np.empty((len(moments), width), dtype=np.float32)
-        for number, (video, second) in enumerate(moments):
-            num_rows = self._store.num_rows(video)
-            place = num_rows - 1 if second == math.inf else second * self._per_second
-            near = rows_around(place, num_rows)
-            if shift_s:
-                near = self._there(video, rows_around(place + shift_s * self._per_second, num_rows), near)
-            seen = self._store.rows_at(video, near).astype(np.float32)
-            observed[number] = join_rows(seen, self._observation)
+        observed = np.stack([[self.observe(end, shift) for end in ends] for shift in shifts])
         return torch.from_numpy(observed)
-
-    def _there(self, video: str, wanted: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The wanted rows, (3,), each replaced by the nearest one that the store has; `known` if it has none."""
-        kept = self._store.kept(video)
-        if kept is None:
-            return wanted
-        there = wanted[np.isin(wanted, kept.seconds)]
-        return there[np.abs(wanted[:, None] - there).argmin(axis=1)] if len(there) else known
 
 
 def _ends(windows: Sequence[Window]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:

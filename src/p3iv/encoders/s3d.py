@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from p3iv.encoders.base import EncoderOptions, describe_clips, identify, load_strictly, weights_path
+from p3iv.encoders.base import Clips, EncoderOptions, Rows, describe_clips, identify, load_strictly, weights_path
 from p3iv.encoders.weight_files import read_state
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import decode, read_content
@@ -216,10 +216,10 @@ class S3DEncoder:
         self.text_identity = identify("s3d", options.weights, towers[True], **text)
 
     @torch.inference_mode()
-    def encode(self, clips: Tensor) -> Tensor:
+    def encode(self, clips: Clips) -> Rows:
         """(B, 16, 3, S, S) uint8 -> (B, 512)."""
-        features: Tensor = self.network(clips.transpose(1, 2).to(torch.float32) / 255)
-        return features
+        features: Tensor = self.network(torch.from_numpy(clips).transpose(1, 2).to(torch.float32) / 255)
+        return features.numpy()
 
     @torch.inference_mode()
     def encode_text(self, texts: Sequence[str]) -> Tensor:

@@ -16,7 +16,9 @@ from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, PlanError, one_of
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
+from p3iv.evaluation.pretrained import write_run_card
 from p3iv.evaluation.result import (
+    EVALUATION_FILE,
     Evaluation,
     EvaluationFiles,
     PositionScore,
@@ -42,7 +44,7 @@ from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.run_folder import dataset_of
-from p3iv.types import Side, listed
+from p3iv.types import OnProgress, Progress, Side, listed
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ class EvaluationRequest:
     mode: str = DEFAULT_MODE
     device: str = "auto"
     ensemble: tuple[Path, ...] = ()  # further runs, whose probabilities are averaged with those of `run`
-    on_progress: Callable[[int, int], None] = lambda *_: None
-    on_note: Callable[[str], None] = lambda _: None
+    on_progress: OnProgress = lambda _: None
+    on_note: Callable[[str], object] = lambda _: None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -103,6 +105,8 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     with files.replacing():
         replaced = _own_evaluation(files.evaluation, header) if data.fingerprint != header.data_fingerprint else None
         found = _evaluate(request, trained, dataset, data, files=files, notes=notes)
+        if files.evaluation.name == EVALUATION_FILE:
+            write_run_card(request.run, header)
     if replaced:
         request.on_note(
             f"{files.evaluation} had the scores on {replaced.data}, which the planner was trained on; they were "
@@ -140,7 +144,7 @@ def _evaluate(
                 windows, here, decoded, names=data.vocabulary.names, task_of=task_of, mode=request.mode
             ):
                 write(line)
-            request.on_progress(here.stop, len(windows))
+            request.on_progress(Progress("Evaluating windows", here.stop, len(windows)))
     digest = hash_file(files.new_predictions)
     found = _summarise(request, trained, data, tally, task_of=task_of, notes=notes, predictions_sha256=digest)
     with exclusive(files.actions, doing=f"is writing {files.actions}", wait=True):  # evaluations of all sides share it
@@ -229,6 +233,7 @@ def _summarise(
     marginals = mean_intervals(tally.values(f"marginals {request.mode}"), clusters)
     return Evaluation(
         data=data.label,
+        data_fingerprint=data.fingerprint,
         planner=header.config.planner,
         preset=header.config.preset,
         seed=header.config.seed,

@@ -29,7 +29,7 @@ from torch import Tensor
 from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList, require_file
 from p3iv.files import atomic_file
-from p3iv.plans.counts import PlanCounts
+from p3iv.metrics.counts import PlanCounts
 from p3iv.types import counted, listed
 from p3iv.validation import explain, parse_json, shown
 

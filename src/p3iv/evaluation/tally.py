@@ -7,21 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES
 from p3iv.data.tensors import WindowTensors
+from p3iv.metrics.counts import PlanCounts, count_plans
 from p3iv.metrics.distributions import distribution_values, exact_divergences
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import ReferencePlans, references_of
 from p3iv.metrics.released import marginal_values
 from p3iv.planners.checkpoint import TrainedPlanner
 from p3iv.plans.chain import Chain
-from p3iv.plans.counts import PlanCounts, count_plans
 from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
+from p3iv.types import Array
 
 MAX_WINDOWS = 64  # at a time, with up to `DEFAULT_NUM_SAMPLES` samples each
 
@@ -36,7 +38,7 @@ def draw_all(
     size = max(1, min(MAX_WINDOWS, MAX_WINDOWS * DEFAULT_NUM_SAMPLES // settings.num_samples))
     for first in range(0, len(windows), size):
         here = slice(first, min(first + size, len(windows)))
-        yield here, sampler.draw(windows.start[here], windows.goal[here])
+        yield here, sampler.draw(windows.start[here].numpy(), windows.goal[here].numpy())
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,17 @@ class Tally:
 
     def add(self, draws: Draws, transitions: Transitions) -> DecodedWindows:
         """Add the draws of the next windows."""
-        chain, plans = plan_chain(draws, transitions), decode_all(draws, transitions)
+        chain, decoded = plan_chain(draws, transitions), decode_all(draws, transitions)
+        plans = {name: torch.from_numpy(found) for name, found in decoded.items()}
         self.decoder = recommended_decoder(draws)
-        samples = {mode: count_plans(draws.plans(mode, transitions.row)) for mode in MODES}
-        windows = slice(self._done, self._done + len(draws.marginals))
+        samples = {mode: count_plans(torch.from_numpy(draws.plans(mode, transitions.row))) for mode in MODES}
+        windows = slice(self._done, self._done + len(draws))
         self._done = windows.stop
         self._keep(self._plans, plans, windows)
         values = self._compare(samples, chain, self.references, windows, prefix="")
         if self.truth is not None:
             self._compare(samples, chain, self.truth, windows, prefix="truth ")
-        probability = plan_probability(draws, plans[self.decoder], chain)
+        probability = torch.from_numpy(plan_probability(draws, decoded[self.decoder], chain))
         values["plans"] = plan_values(plans[self.decoder], self._action_ids[windows])
         return DecodedWindows(plans, self.decoder, probability, samples, values)
 
@@ -124,9 +127,9 @@ class Tally:
             tables[name][windows] = values
 
 
-def _log_probability(chain: Chain, plans: Tensor, window: Tensor) -> Tensor:
+def _log_probability(chain: Chain, plans: Array, window: Array) -> Array:
     """The log probabilities of plans; -inf for a plan with an action that the planner does not know."""
-    known = (plans < len(chain.log_transitions)).all(dim=1)
-    found = torch.full((len(plans),), -torch.inf, dtype=torch.float64)
-    found[known] = chain.log_probability(plans[known], window[known]).double()
+    known = (plans < len(chain.log_transitions)).all(axis=1)
+    found = np.full(len(plans), -np.inf)
+    found[known] = chain.log_probability(plans[known], window[known])
     return found

@@ -23,6 +23,7 @@ NAME = "comparison"
 TITLE = "Planners compared"
 TABLE_TITLE = "Planners on the same windows"
 SCORES = tuple(metric.name for metric in (*metrics_of("plans"), *metrics_of("samples")))
+CSV_DIGITS = {"parameters": 0, "training_cpu_s": 1, "milliseconds_per_plan": 3}
 COSTS = tuple(metric.name for metric in metrics_of("cost"))
 NOTE = (
     f"{explain_labels(SCORES)}. "
@@ -94,6 +95,22 @@ class CompareRequest:
         )
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Planners compared on the same windows."""
+
+    out: Path  # has index.html, comparison.csv, tables/ and runs/
+    rows: tuple[dict[str, Any], ...]  # as in comparison.csv: horizon, planner, seeds, success_rate, ...
+    failures: dict[str, str]  # of runs that failed, or are impossible with this dataset: the reason, by their names
+    result: FillResult  # internal: what the command prints
+
+    @classmethod
+    def of(cls, out: Path, result: FillResult) -> Comparison:
+        """The rows that have figures, and the runs that have none."""
+        failures = {name: outcome.about for name, outcome in (result.failures | result.impossible).items()}
+        return cls(out, tuple(wide_rows(result)), failures, result)
+
+
 def compare(request: CompareRequest) -> FillResult:
     """Make the missing runs and write the table; OUT/comparison.csv has a row per horizon and planner."""
     return fill_tables(request.fill_request())
@@ -151,29 +168,30 @@ def _finite(figure: float) -> float | None:
     return figure if math.isfinite(figure) else None
 
 
-def wide_csv(result: FillResult) -> str:
-    """A line per horizon and planner: shares from 0 to 1, KL and NLL in nats, each with its interval."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = [f"{name}{end}" for name in SCORES for end in ("", "_low", "_high")]
-    spread = "success_rate_sd_over_seeds"
-    writer.writerow(
-        ["horizon", "planner", "seeds", *names, spread, "parameters", "training_cpu_s", "milliseconds_per_plan"]
-    )
+def wide_rows(result: FillResult) -> Iterator[dict[str, Any]]:
+    """A row per horizon and planner: shares from 0 to 1, KL and NLL in nats, each with its interval."""
     for cells in filled_rows(result):
         values = {name: cell.value for name, cell in cells.items() if cell.value}
-        first = cells["success_rate"]
-        figures = [getattr(values[name], end) for name in SCORES for end in ("value", "low", "high")]
-        figures.append(values["success_rate"].spread)
-        writer.writerow(
-            [
-                first.spec.horizon if first.spec else "",
-                first.row.label,
-                " ".join(map(str, values["success_rate"].seeds)),
-                *("" if math.isnan(figure) else f"{figure:.6f}" for figure in figures),
-                int(values["parameters"].value),
-                f"{values['training_cpu_s'].value:.1f}",
-                f"{values['milliseconds_per_plan'].value:.3f}",
-            ]
-        )
+        first, rate = cells["success_rate"], values["success_rate"]
+        ends = {"": "value", "_low": "low", "_high": "high"}
+        yield {
+            "horizon": first.spec.horizon if first.spec else "",
+            "planner": first.row.label,
+            "seeds": " ".join(map(str, rate.seeds)),
+            **{f"{name}{end}": getattr(values[name], field) for name in SCORES for end, field in ends.items()},
+            "success_rate_sd_over_seeds": rate.spread,
+            **{name: values[name].value for name in COSTS},
+        }
+
+
+def wide_csv(result: FillResult) -> str:
+    """The rows as CSV; an end of an interval that is not defined is empty."""
+    names = [f"{name}{end}" for name in SCORES for end in ("", "_low", "_high")]
+    digits = dict.fromkeys((*names, "success_rate_sd_over_seeds"), 6) | CSV_DIGITS
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["horizon", "planner", "seeds", *digits])
+    for row in wide_rows(result):
+        figures = ("" if math.isnan(row[name]) else f"{row[name]:.{digits[name]}f}" for name in digits)
+        writer.writerow([row["horizon"], row["planner"], row["seeds"], *figures])
     return text.getvalue()

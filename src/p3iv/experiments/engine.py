@@ -47,22 +47,10 @@ from p3iv.experiments.writers import write_table
 from p3iv.files import exclusive, remove_leftovers_in, write_text
 from p3iv.planners.layers import choose_device
 from p3iv.plans.draws import SampleSettings
+from p3iv.types import OnProgress, Progress, clock
 from p3iv.validation import read_model
 
 WRITE_EVERY_S = 300.0  # a long call shows the tables so far; rebuilding them takes seconds
-
-
-@dataclass(frozen=True)
-class CallProgress:
-    """How far a call is after one of its runs."""
-
-    run: Run
-    outcome: Outcome
-    num_done: int
-    num_jobs: int
-    num_tables_done: int  # tables and figures whose runs are all finished
-    num_tables: int
-    left_s: float  # an estimate
 
 
 @dataclass(frozen=True)
@@ -75,9 +63,8 @@ class Execution:
     device: str = "cpu"
     threads: int = 1  # per run
     command: str = ""  # as the user typed it, for the provenance
-    on_start: Callable[[int, int], None] = lambda *_: None  # number of runs, and how many of them are missing
-    on_run: Callable[[CallProgress], None] = lambda _: None
-    on_note: Callable[[str], None] = lambda _: None  # on data and training; each note once
+    on_progress: OnProgress = lambda _: None  # first with the number of missing runs, then after each of them
+    on_note: Callable[[str], object] = lambda _: None  # on data and training; each note once
 
     def __post_init__(self) -> None:
         parallel.check_engine(self.engine, self.address, self.jobs)
@@ -162,9 +149,10 @@ class _Call:
 
     def run(self) -> None:
         """Do the missing jobs, seed by seed; the tables are written now and then."""
-        request, execution, noted = self.request, self.request.execution, set[str]()
+        execution, noted = self.request.execution, set[str]()
         jobs = sorted((job for key in self.runs if (job := self._job(key))), key=lambda job: job.config.seed)
-        execution.on_start(len(self.runs), len(jobs))
+        needed = f"{len(self.runs)} runs are needed, {len(jobs)} of them have to be made"
+        execution.on_progress(Progress("Making runs", 0, len(jobs), needed))
         left = {job.key for job in jobs}
         began = written = time.monotonic()
         results = parallel.run(run_job, jobs, engine=execution.engine, jobs=execution.jobs, address=execution.address)
@@ -176,21 +164,18 @@ class _Call:
                 if note not in noted:
                     noted.add(note)
                     execution.on_note(note)
-            spent = time.monotonic() - began
-            execution.on_run(
-                CallProgress(
-                    run=self.runs[job.key],
-                    outcome=outcome,
-                    num_done=number,
-                    num_jobs=len(jobs),
-                    num_tables_done=sum(not keys & (left | set(self.outcomes)) for keys in self.keys_of.values()),
-                    num_tables=len(request.entries),
-                    left_s=spent / number * (len(jobs) - number),
-                )
-            )
+            left_s = (time.monotonic() - began) / number * (len(jobs) - number)
+            about = f"{self._tables_done(left)}about {clock(left_s)} left. {self.runs[job.key]}: {outcome}"
+            execution.on_progress(Progress("Making runs", number, len(jobs), about))
             if time.monotonic() - written > WRITE_EVERY_S:
                 self.write()
                 written = time.monotonic()
+
+    def _tables_done(self, left: set[str]) -> str:
+        """How many of several tables and figures are complete, while these runs are left."""
+        done = sum(not keys & (left | set(self.outcomes)) for keys in self.keys_of.values())
+        total = len(self.request.entries)
+        return f"{done} of {total} tables and figures complete, " if total > 1 else ""
 
     def write(self) -> FillResult:
         """Write all tables and figures with the runs that are finished."""

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from p3iv.drawing.graph import Plan, merge_plans
+from p3iv.drawing.graph_drawing import HORIZONTAL, draw_graph
+from p3iv.drawing.html import document, join, notices, standalone_svg, tag
 from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines, read_lines_at
 from p3iv.experiments.declarations import Figure
@@ -18,9 +21,6 @@ from p3iv.experiments.runs import Outcome, Run
 from p3iv.files import write_text
 from p3iv.plans.draws import SampleSettings
 from p3iv.report.gallery import Candidate, FrameSource, choose_cases, graph_legend, scan_predictions, show_case
-from p3iv.report.graph import Plan, merge_plans
-from p3iv.report.graph_drawing import HORIZONTAL, draw_graph
-from p3iv.report.html import document, join, notices, standalone_svg, tag
 from p3iv.types import counted
 
 NUM_RIGHT, NUM_WRONG = 2, 1  # of a gallery, as in the paper

@@ -32,6 +32,7 @@ from p3iv.experiments.identity import commit, link_dataset
 from p3iv.experiments.runs import MAKE_AGAIN, TRAINED, Outcome, SamplingVariant
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.files import atomic_file, write_text
+from p3iv.metrics.counts import count_plans
 from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.references import references_of
@@ -39,7 +40,6 @@ from p3iv.metrics.released import bitwise_ious, macro_precision
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
 from p3iv.planners.header import BEST
 from p3iv.planners.layers import choose_device
-from p3iv.plans.counts import count_plans
 from p3iv.plans.decoding import chain_of
 from p3iv.plans.draws import SampleSettings
 from p3iv.training.loop import TrainRequest, train
@@ -90,7 +90,7 @@ def score_windows(trained: TrainedPlanner, data: PlanningData, sampling: Samplin
     modes, decoded = (torch.empty_like(windows.action_ids) for _ in range(2))
     for here, draws in draw_all(trained, windows, _settings(sampling, seed=0)):
         modes[here] = tally.add(draws, transitions).samples["chain"].modes
-        decoded[here] = chain_of(draws, transitions, "frequencies", "row").best_paths()[0]
+        decoded[here] = torch.from_numpy(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
     plans = tally.plans() | {"chain": modes, "viterbi_frequencies_row": decoded}
     plans[RECOMMENDED] = plans[tally.decoder]
     values: dict[str, Tensor] = {
@@ -118,7 +118,9 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
         for here, draws in draw_all(trained, data.test, _settings(sampling, seed=seed)):
             right = replace(references, group=references.group[here])
             for number, place, pick in ((n, place, pick) for n in sets for place, pick in enumerate(sets[n])):
-                found = distribution_values(count_plans(draws.argmax[:, pick]), right, len(data.vocabulary))
+                found = distribution_values(
+                    count_plans(torch.from_numpy(draws.argmax[:, pick])), right, len(data.vocabulary)
+                )
                 values[f"kl.{number}", seed, place][here] = found.kl
                 values[f"nll.{number}", seed, place][here] = found.nll
     means: dict[str, list[float]] = defaultdict(list)
@@ -129,10 +131,10 @@ def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: Sampli
     return {name: values[name, 0, 0] for name in means} | deviations | _places(data)
 
 
-def _sets(number: int, sampling: SamplingVariant) -> list[slice | Tensor]:
+def _sets(number: int, sampling: SamplingVariant) -> list[slice | np.ndarray]:
     """The latents of K plans: the first K and, if there is only one draw, resamples of it."""
     generator = torch.Generator().manual_seed(number)
-    resamples = torch.randint(sampling.num_samples, (NUM_SETS, number), generator=generator)
+    resamples = torch.randint(sampling.num_samples, (NUM_SETS, number), generator=generator).numpy()
     return [slice(number), *(resamples if sampling.independent_draws == 1 else ())]
 
 

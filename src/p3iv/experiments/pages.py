@@ -12,6 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from p3iv.drawing.html import document, join, notices, tag
 from p3iv.errors import ConfigError
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, Column, declarations, published_number
@@ -21,7 +22,6 @@ from p3iv.experiments.runs import MAKE_AGAIN
 from p3iv.files import write_text
 from p3iv.metrics.intervals import Interval
 from p3iv.report.charts import strip
-from p3iv.report.html import document, join, notices, tag
 from p3iv.validation import read_model
 
 PAPER_LEGEND = (

@@ -144,6 +144,9 @@ class Outcome:
     trace: str = ""
     notes: tuple[str, ...] = ()  # on the data and the training
 
+    def __str__(self) -> str:
+        return self.about if self.status == "done" else f"{self.status}: {self.about}"
+
 
 @dataclass(frozen=True)
 class CellRuns:

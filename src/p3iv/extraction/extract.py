@@ -25,14 +25,13 @@ from p3iv.data.folder import (
 from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
 from p3iv.encoders.identity import PRECOMPUTED, EncoderIdentity
 from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_encoder, build_text_encoder
-from p3iv.errors import ConfigError, DatasetError, FeatureError
+from p3iv.errors import ConfigError, DatasetError, FeatureError, require_modules
 from p3iv.extraction.request import (
     KEEP,
-    ExtractionProgress,
     ExtractionReport,
     ExtractionRequest,
-    OnProgress,
     VideoTask,
+    frames_per_second,
 )
 from p3iv.extraction.worker import WORK_FOLDER, WorkFolder, encode_tasks, open_work_folder, wanted_seconds
 from p3iv.features.import_arrays import import_features
@@ -40,7 +39,7 @@ from p3iv.features.language import read_language, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
 from p3iv.readers.folder import read_folder
-from p3iv.types import LEFT_WITHOUT_FEATURES, Problem, Video, counted, list_problems, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, OnProgress, Problem, Progress, Video, counted, list_problems, listed
 from p3iv.validation import ProblemLog
 
 
@@ -103,16 +102,16 @@ def extract_features(request: ExtractionRequest, *, on_progress: OnProgress | No
         return extract(request, dataset, on_progress)
 
 
-def _pack_precomputed(
-    request: ExtractionRequest, dataset: Dataset, _on_progress: OnProgress | None
-) -> ExtractionReport:
+def _pack_precomputed(request: ExtractionRequest, dataset: Dataset, on_progress: OnProgress | None) -> ExtractionReport:
     """Pack the feature files of another program, one per video."""
     if request.weights is None:
         raise ConfigError("--encoder precomputed needs the features: --weights FOLDER with one .npy or .npz per video.")
     began = time.monotonic()
     texts = choose_step_embedder(request, dataset, None)
     with atomic_folder(dataset.folder / "features") as folder:
-        packed = import_features(Path(request.weights), dataset.videos, folder, dtype=request.dtype)
+        packed = import_features(
+            Path(request.weights), dataset.videos, folder, dtype=request.dtype, on_progress=on_progress
+        )
         return _finish(request, dataset, EncoderIdentity(PRECOMPUTED), texts, packed, seconds=time.monotonic() - began)
 
 
@@ -126,6 +125,7 @@ def _encode_and_pack(request: ExtractionRequest, dataset: Dataset, on_progress: 
     began = time.monotonic()
     with open_work_folder(request.folder) as work_path:
         encoder = build_encoder(request.encoder, request.options)
+        require_modules(["av"], "video", "Reading videos")
         texts = choose_step_embedder(request, dataset, encoder)  # now: its errors must not come after hours of encoding
         work = WorkFolder(work_path, encoder, request.dtype)
         extraction = _Extraction(request, dataset, encoder, work, on_progress, began)
@@ -314,7 +314,8 @@ class _Extraction:
     def _show_progress(self, num_done: int, num_videos: int) -> None:
         if self.on_progress is not None:
             seconds = time.monotonic() - self.began
-            self.on_progress(ExtractionProgress(num_done, num_videos, self.num_frames, seconds))
+            about = f"{frames_per_second(self.num_frames, seconds)} frames/s"
+            self.on_progress(Progress("Extracting videos", num_done, num_videos, about))
 
     def _refuse_faults(self, problems: Sequence[Problem]) -> None:
         number = counted(len(self.faults), "video")

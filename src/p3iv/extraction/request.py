@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,16 +91,6 @@ class EncodedVideo:
 
 
 @dataclass(frozen=True)
-class ExtractionProgress:
-    """How much of an extraction is done."""
-
-    num_done: int  # videos, encoded by this run or an earlier one
-    num_videos: int
-    num_frames: int  # decoded by this run
-    seconds: float
-
-
-@dataclass(frozen=True)
 class ExtractionReport:
     """What an extraction wrote, and every video that it could not use."""
 
@@ -116,5 +105,12 @@ class ExtractionReport:
     is_kept: bool = False  # the features were complete before
     num_new_steps: int = 0  # with kept features: steps that had no embedding
 
+    @property
+    def speed(self) -> str:
+        """Decoded frames per second."""
+        return frames_per_second(self.num_frames, self.seconds)
 
-OnProgress = Callable[[ExtractionProgress], None]
+
+def frames_per_second(num_frames: int, seconds: float) -> str:
+    """The speed of an extraction, in whole frames."""
+    return f"{num_frames / max(seconds, 1e-9):.0f}"

@@ -12,24 +12,25 @@ from functools import lru_cache, partial
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Thread
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from p3iv.encoders.base import VideoEncoder, clip_moments
+from p3iv.encoders.base import Clips, Rows, VideoEncoder, clip_moments
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
 from p3iv.extraction.request import EncodedVideo, EncodingSpec, ExtractionRequest, VideoTask
 from p3iv.features.arrays import as_rows
-from p3iv.features.pictures import frame_picture, read_picture
+from p3iv.features.pictures import Picture, frame_picture
 from p3iv.features.store import rows_around
 from p3iv.features.store_index import KeptSeconds
-from p3iv.features.video import VideoReader
 from p3iv.files import atomic_file, remove_leftovers_in
 from p3iv.parallel import WorkerLost, run
 from p3iv.types import Array
+
+if TYPE_CHECKING:
+    from p3iv.features.video import VideoReader
 
 WORK_FOLDER: Final = ".extraction"
 
@@ -48,7 +49,7 @@ class _Decoded:
     fault: str | None = None
 
 
-_Item = Tensor | _Decoded | BaseException  # a clip (L, 3, S, S), the end of a video, or an error of the decoder
+_Item = Clips | _Decoded | BaseException  # one clip (1, L, 3, S, S), the end of a video, or an error of the decoder
 
 Group = tuple[VideoTask, ...]
 
@@ -121,6 +122,8 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
     Raises:
         FeatureError: naming the file, also for a moment after its end.
     """
+    from p3iv.features.video import VideoReader  # needs PyAV, as does the next
+
     with VideoReader(path) as reader:
         if not 0 <= moment_s <= reader.length_s:
             length = math.floor(10 * reader.length_s) / 10
@@ -129,28 +132,31 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
             )
         seconds = [int(second) for second in rows_around(moment_s, reader.num_seconds)]
         different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
-        rows = _rows([encoder.encode(clip[None]) for clip in _clips(reader, different, encoder)])
+        rows = _rows([encoder.encode(clip) for clip in _clips(reader, different, encoder)])
         return rows[np.searchsorted(different, seconds)]
 
 
-def encode_picture(path: Path, encoder: VideoEncoder) -> Array:
+def encode_picture(picture: Picture, encoder: VideoEncoder, name: str) -> Array:
     """The row of a single picture, (1, F) float32.
 
     Raises:
-        FeatureError: naming the file; also for an encoder of clips, which has never seen one without motion.
+        FeatureError: naming the picture; for an encoder of clips, which has never seen one without motion.
     """
     if encoder.frames_per_clip > 1:
         raise FeatureError(
-            f"{path}: {encoder.identity.name} encodes clips of {encoder.frames_per_clip} frames, not single pictures. "
+            f"{name}: {encoder.identity.name} encodes clips of {encoder.frames_per_clip} frames, not single pictures. "
             f"Give a moment of a video: VIDEO.mp4@SECONDS."
         )
-    return _rows([encoder.encode(frame_picture(read_picture(path), encoder.framing)[None, None])])
+    return _rows([encoder.encode(_frame(picture, encoder)[None, None])])
 
 
 @lru_cache(maxsize=1)
 def _build(spec: EncodingSpec) -> VideoEncoder:
-    torch.set_num_threads(spec.threads)
     encoder = build_encoder(spec.encoder, spec.options)
+    if encoder.identity.backend == "torch":
+        import torch  # an encoder in an ONNX file does without
+
+        torch.set_num_threads(spec.threads)
     if encoder.identity.fingerprint != spec.fingerprint:
         raise FeatureError(
             f"{encoder.identity} has other weights in a worker than where the extraction was started. All machines "
@@ -160,9 +166,9 @@ def _build(spec: EncodingSpec) -> VideoEncoder:
 
 
 def _collect(task: VideoTask, encoder: VideoEncoder, dtype: np.dtype[np.generic], items: Queue[_Item]) -> EncodedVideo:
-    rows: list[Tensor] = []
-    while isinstance(item := items.get(), Tensor):
-        rows.append(encoder.encode(item[None]))
+    rows: list[Rows] = []
+    while isinstance(item := items.get(), np.ndarray):
+        rows.append(encoder.encode(item))
     if isinstance(item, BaseException):
         raise item
     if item.fault is not None:
@@ -174,8 +180,8 @@ def _collect(task: VideoTask, encoder: VideoEncoder, dtype: np.dtype[np.generic]
         return EncodedVideo(task.video, None, num_frames=item.num_frames, fault=fault)
 
 
-def _rows(parts: Sequence[Tensor]) -> Array:
-    return torch.cat(list(parts)).to(torch.float32).numpy()
+def _rows(parts: Sequence[Rows]) -> Array:
+    return np.concatenate(parts).astype(np.float32, copy=False)
 
 
 def _decode_all(tasks: Sequence[VideoTask], encoder: VideoEncoder, items: Queue[_Item], stop: Event) -> None:
@@ -200,6 +206,8 @@ def _put(items: Queue[_Item], item: _Item, stop: Event) -> None:
 
 def _decode(task: VideoTask, encoder: VideoEncoder) -> Iterator[_Item]:
     """The clips of a video, then its end."""
+    from p3iv.features.video import VideoReader
+
     reader = VideoReader(task.path)
     try:
         with reader:
@@ -219,16 +227,20 @@ def wanted_seconds(moments_s: Sequence[float] | None, num_seconds: int) -> list[
     return sorted({int(second) for moment in moments for second in rows_around(moment, num_seconds)})
 
 
-def _clips(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Iterator[Tensor]:
-    """One clip per second, (L, 3, S, S) uint8."""
+def _clips(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Iterator[Clips]:
+    """One clip per second, (1, L, 3, S, S) each."""
     length = encoder.frames_per_clip
     moments = [moment for second in seconds for moment in clip_moments(encoder, second)]
-    frames: list[Tensor] = []
+    frames: list[NDArray[np.uint8]] = []
     for picture in reader.frames_at(moments):
-        frames.append(frame_picture(picture, encoder.framing))
+        frames.append(_frame(picture, encoder))
         if len(frames) == length:
-            yield torch.stack(frames)
+            yield np.stack(frames)[None]
             frames.clear()
+
+
+def _frame(picture: Picture, encoder: VideoEncoder) -> NDArray[np.uint8]:
+    return frame_picture(picture, encoder.framing, with_torch=encoder.identity.backend == "torch")
 
 
 class WorkFolder:
@@ -236,7 +248,8 @@ class WorkFolder:
 
     def __init__(self, folder: Path, encoder: VideoEncoder, dtype: str) -> None:
         self.path = folder
-        self._settings = [_VERSION, encoder.identity.fingerprint, dtype]
+        identity = encoder.identity
+        self._settings = [_VERSION, identity.fingerprint, identity.backend, identity.precision, dtype]
 
     def has(self, task: VideoTask) -> bool:
         """Whether an earlier run has finished the same file with the same settings, and its rows can be read."""

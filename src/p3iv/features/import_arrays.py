@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import has_plain_header, peek_rows, read_rows
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
-from p3iv.types import LEFT_WITHOUT_FEATURES, Video, counted, listed
+from p3iv.types import LEFT_WITHOUT_FEATURES, OnProgress, Progress, Video, counted, listed
 from p3iv.validation import ProblemLog
 
 SUFFIXES: Final = (".npy", ".npz")
@@ -24,7 +24,7 @@ def import_features(
     destination: Path,
     *,
     dtype: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> PackedFeatures:
     """Pack the feature files of `videos`, found in `folder` by id, alias or task_id, in the order of `videos`.
 
@@ -45,8 +45,8 @@ def import_features(
         for done, video in enumerate(videos, start=1):
             if video.id in found and _add_file(writer, video.id, folder / found[video.id], log):
                 narrowed.append(found[video.id])
-            if progress is not None:
-                progress(done, len(videos))
+            if on_progress is not None:
+                on_progress(Progress("Packing features", done, len(videos)))
         if not writer.num_rows:
             raise FeatureError(f"none of the {len(found)} feature files in {folder} can be used; {log.problems[0]}")
     if narrowed and dtype is None:
@@ -61,7 +61,7 @@ def copy_store(
     destination: Path,
     *,
     dtype: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> PackedFeatures:
     """Pack the rows that another store has of `videos`, in their order; missing videos become problems."""
     store = FeatureStore.open(source)
@@ -73,8 +73,8 @@ def copy_store(
                 writer.add(video.id, store.packed_rows(video.id), store.kept(video.id))
             except FeatureError as error:
                 log.add(video.id, str(error), LEFT_WITHOUT_FEATURES)
-            if progress is not None:
-                progress(done, len(videos))
+            if on_progress is not None:
+                on_progress(Progress("Packing features", done, len(videos)))
     return writer.packed(log.problems)
 
 

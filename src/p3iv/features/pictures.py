@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
 from p3iv.errors import FeatureError, MissingExtraError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,36 @@ class Framing:
     filter: Literal["bilinear", "bicubic"] = "bilinear"
 
 
-def frame_picture(picture: Picture, framing: Framing) -> Tensor:
-    """The centre square of a picture in its display orientation, (3, S, S) uint8.
+def frame_picture(picture: Picture, framing: Framing, *, with_torch: bool = True) -> NDArray[np.uint8]:
+    """The centre square of a picture in its display orientation, (3, S, S).
 
     It is cut out of the stored pixels before scaling, so that cost and memory do not grow with very wide or tall
-    pictures.
+    pictures. Torch scales for encoders that it computes, Pillow for others: about one value in 1,000 then differs by 1.
     """
     height, width = picture.pixels.shape[:2]
     side = min(float(height), width * picture.pixel_aspect)
     square = _centre(picture.pixels, rows=round(side), columns=round(side / picture.pixel_aspect))
+    if square.shape[:2] != (framing.size, framing.size):
+        square = (_scale_with_torch if with_torch else _scale_with_pillow)(square, framing)
+    return np.ascontiguousarray(np.rot90(square, picture.quarter_turns).transpose(2, 0, 1))
+
+
+def _scale_with_torch(square: NDArray[np.uint8], framing: Framing) -> NDArray[np.uint8]:
+    import torch  # an encoder in an ONNX file does without
+
     image = torch.from_numpy(square).permute(2, 0, 1)[None]  # (1, 3, rows, columns)
     size = (framing.size, framing.size)
-    if image.shape[-2:] != size:
-        image = functional.interpolate(image, size=size, mode=framing.filter, antialias=True)
-    return torch.rot90(image[0], picture.quarter_turns, dims=(1, 2)).contiguous()
+    scaled = torch.nn.functional.interpolate(image, size=size, mode=framing.filter, antialias=True)
+    return scaled[0].permute(1, 2, 0).numpy()
+
+
+def _scale_with_pillow(square: NDArray[np.uint8], framing: Framing) -> NDArray[np.uint8]:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("Pillow", "video", "Encoding pictures without torch") from error
+    how = Image.Resampling.BILINEAR if framing.filter == "bilinear" else Image.Resampling.BICUBIC
+    return np.asarray(Image.fromarray(square).resize((framing.size, framing.size), how))
 
 
 def _centre(pixels: NDArray[np.uint8], *, rows: int, columns: int) -> NDArray[np.uint8]:
@@ -67,7 +83,7 @@ def read_picture(path: Path) -> Picture:
         FeatureError: naming the file.
     """
     try:
-        from PIL import Image, ImageOps  # only single pictures need Pillow
+        from PIL import Image  # only single pictures need Pillow
     except ImportError as error:
         raise MissingExtraError("Pillow", "video", "Reading a picture") from error
 
@@ -77,6 +93,13 @@ def read_picture(path: Path) -> Picture:
                 raise FeatureError(
                     f"{path}: a picture of {image.width} x {image.height}; {MAX_PIXELS:,} pixels at most"
                 )
-            return Picture(np.array(ImageOps.exif_transpose(image).convert("RGB")))
+            return picture_of_image(image)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise FeatureError(f"{path}: cannot be read as a picture ({error})") from error
+
+
+def picture_of_image(image: Image) -> Picture:
+    """An image of Pillow, rotated as its metadata say."""
+    from PIL import ImageOps
+
+    return Picture(np.array(ImageOps.exif_transpose(image).convert("RGB")))

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from p3iv.metrics.counts import PlanCounts
 from p3iv.metrics.references import ReferencePlans, match_plans
-from p3iv.plans.counts import PlanCounts
+from p3iv.types import Array
 
 SMOOTHING = 0.01
 MAX_ENTRIES = 2**22  # of a table at a time: 32 MB
@@ -84,7 +85,7 @@ def distribution_values(samples: PlanCounts, references: ReferencePlans, num_act
 
 
 def exact_divergences(
-    log_probability: Callable[[Tensor, Tensor], Tensor], references: ReferencePlans, num_actions: int
+    log_probability: Callable[[Array, Array], Array], references: ReferencePlans, num_actions: int
 ) -> Divergences:
     """The same KL and NLL for a model that gives any plan a probability, for example a chain.
 
@@ -95,7 +96,8 @@ def exact_divergences(
     """
     nll = torch.zeros(len(references), dtype=torch.float64)
     for window, row in references.pairs():
-        log_smoothed = _smoothed(log_probability(references.plans[row], window), references.horizon, num_actions)
+        log = torch.from_numpy(log_probability(references.plans[row].numpy(), window.numpy()))
+        log_smoothed = _smoothed(log, references.horizon, num_actions)
         nll.index_add_(0, window, references.probabilities[row] * log_smoothed, alpha=-1)
     return _divergences(nll, references)
 

@@ -59,6 +59,7 @@ class Interval:
 
     @property
     def has_ends(self) -> bool:
+        """Whether there is an interval."""
         return not math.isnan(self.low + self.high)
 
 

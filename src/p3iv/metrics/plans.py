@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class PlanScores:
-    """Means over windows, as shares from 0 to 1."""
-
-    success_rate: float
-    mean_accuracy: float
-    mean_iou: float
-    num_windows: int
+from p3iv.types import PlanScores
 
 
 def score_plans(plans: Tensor, references: Tensor) -> PlanScores:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from p3iv.errors import PlanError
-from p3iv.plans.counts import Plan, PlanCounts
+from p3iv.metrics.counts import Plan, PlanCounts
 
 MAX_PAIRS = 2**14  # of a window and a plan, at a time
 _MAX_KEY = 2**62

@@ -14,10 +14,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from p3iv.metrics.counts import PlanCounts
 from p3iv.metrics.distributions import Divergences, count_actions, sampled_actions
 from p3iv.metrics.intervals import Clusters, Interval, jackknife_interval, mean_intervals
 from p3iv.metrics.references import ReferencePlans
-from p3iv.plans.counts import PlanCounts
 
 BATCH_SIZE = 32
 _EPSILON = 1e-6  # the released code's

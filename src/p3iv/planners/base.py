@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from p3iv.config import PLANNER_SECTIONS, Config
 from p3iv.data.tensors import PlanningData
-from p3iv.metrics.plans import PlanScores
 from p3iv.planners.header import PlannerShape, SelectionScore
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
+from p3iv.types import PlanScores
 
 Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in a single process
 
@@ -134,7 +135,8 @@ class BasePlanner(nn.Module, ABC):
         own = self.plan(start, goal)
         if own is not None:
             return own
-        return Chain.of(self.action_logits(start, goal).softmax(dim=-1), transitions.row).best_paths()[0]
+        emissions = self.action_logits(start, goal).softmax(dim=-1).cpu().double().numpy()
+        return torch.from_numpy(Chain.of(emissions, transitions.row).best_paths()[0])
 
     def calibrate(self, data: PlanningData) -> None:
         """Choose on validation windows, after every epoch, what is not trained; by default nothing."""

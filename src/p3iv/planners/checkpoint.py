@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -26,14 +26,14 @@ from p3iv.planners.header import (
     BEST,
     LAST,
     Header,
-    Progress,
+    TrainingProgress,
+    check_ensemble,
     check_fits,
-    difference_between,
     header_of,
     metadata_of,
     open_checkpoint,
 )
-from p3iv.planners.layers import check_precision, dtype_of
+from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
@@ -51,6 +51,19 @@ class TrainedPlanner:
     header: Header
     others: tuple[TrainedPlanner, ...] = ()  # the rest of an ensemble
 
+    name: ClassVar[str] = "torch"  # as a backend of `p3iv.Planner`
+
+    @property
+    def device(self) -> str:
+        """Where it computes, such as cpu."""
+        return str(next(iter(self.planner.state_dict().values())).device)
+
+    def to(self, device: str) -> TrainedPlanner:
+        """The same planner, or ensemble, on another device."""
+        chosen = choose_device(device)
+        check_precision(self.header.config.optim, chosen)
+        return replace(self, planner=self.planner.to(chosen), others=tuple(one.to(device) for one in self.others))
+
     def sampler(self, settings: SampleSettings) -> Sampler:
         """The sampler of this planner, or of the ensemble."""
         own = self.planner.sampler(settings)
@@ -60,9 +73,9 @@ class TrainedPlanner:
 def save_best(run: Path, trained: TrainedPlanner) -> None:
     """Write the planner and the transitions that its plans are decoded with."""
     tensors = {f"planner.{name}": tensor for name, tensor in trained.planner.state_dict().items()}
-    transitions = asdict(trained.transitions)
-    smoothing = torch.tensor(transitions.pop("smoothing"), dtype=torch.float64)
-    tensors |= {"transitions.smoothing": smoothing} | {f"transitions.{kind}": t for kind, t in transitions.items()}
+    transitions = trained.transitions
+    tensors |= {f"transitions.{kind}": torch.from_numpy(transitions.kind(kind)) for kind in ("row", "paper")}
+    tensors["transitions.smoothing"] = torch.tensor(transitions.smoothing, dtype=torch.float64)
     _save(run / BEST, tensors, trained.header)
 
 
@@ -92,7 +105,8 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
         matrices = _part(tensors, "transitions")
         if any(bool((matrix < 0).any()) for matrix in matrices.values()):
             raise ValueError("its transitions are negative")
-    transitions = Transitions(matrices["row"], matrices["paper"], float(matrices["smoothing"]))
+    row, paper = (matrices[kind].numpy() for kind in ("row", "paper"))
+    transitions = Transitions(row, paper, float(matrices["smoothing"]))
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
 
 
@@ -172,27 +186,12 @@ def load_ensemble(paths: Sequence[Path], *, device: str = "cpu") -> TrainedPlann
         CheckpointError: if a member was made for other actions, horizons or features than the first, or was trained on
             other windows, which may include test windows of the first, or is given twice.
     """
-    repeated = [
-        path for number, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:number]]
-    ]
-    if repeated:
-        raise CheckpointError(f"{repeated[0]} is given twice, but an ensemble has each planner once.")
-    first, *others = (load_planner(path, device=device) for path in paths)
-    for path, other in zip(paths[1:], others, strict=True):
-        if other.header.names != first.header.names:
-            raise CheckpointError(f"{path} has another vocabulary than {paths[0]}, so they cannot form an ensemble.")
-        if other.header.shape != first.header.shape:
-            difference = difference_between(other.header.shape, first.header.shape)
-            raise CheckpointError(f"{path} has {difference} as in {paths[0]}, so they cannot form an ensemble.")
-        if other.header.data_fingerprint != first.header.data_fingerprint:
-            raise CheckpointError(
-                f"{path} was trained on other features, windows or another split than {paths[0]} and may have seen "
-                f"its test windows, so they cannot form an ensemble. Train both on the same data and --split."
-            )
+    first, *others = loaded = [load_planner(path, device=device) for path in paths]
+    check_ensemble(paths, [one.header for one in loaded])
     return replace(first, others=tuple(others))
 
 
-def load_last(run: Path, learner: Learner, expected: Header) -> Progress:
+def load_last(run: Path, learner: Learner, expected: Header) -> TrainingProgress:
     """Restore the learner, after checking that the checkpoint matches the requested configuration."""
     path = run / LAST
     with open_checkpoint(path, "pt") as file:

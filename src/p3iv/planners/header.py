@@ -6,7 +6,7 @@ A backend is a loaded planner, with torch or without it. Nothing here imports to
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -17,9 +17,10 @@ from pydantic import PositiveInt, TypeAdapter, ValidationError
 from p3iv.config import Config, config_from
 from p3iv.encoders.identity import EncoderIdentity, IdentityOrNone, find_difference
 from p3iv.errors import CheckpointError, ConfigError
-from p3iv.metrics.plans import PlanScores
+from p3iv.onnx_model import SUFFIX, check_content, read_bounded
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.transitions import Transitions
+from p3iv.types import PlanScores
 from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
 
 if TYPE_CHECKING:  # it imports torch
@@ -27,6 +28,9 @@ if TYPE_CHECKING:  # it imports torch
 
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
+PRETRAINED = Path("model.safetensors")  # in a folder of `save_pretrained`, and on the hub
+PRETRAINED_ONNX = Path("model.onnx")
+PRETRAINED_TEXTS = ("README.md", "config.yaml", "environment.json", "evaluation.json")  # beside them
 
 FORMAT = 4
 READABLE = (3, FORMAT)  # format 3 has only the name of the encoder
@@ -63,7 +67,7 @@ CHANGEABLE = ("epochs", "max_cpu_s", "patience", "learning_rate", "critic_learni
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far a run has come."""
 
     epoch: int  # the number of finished epochs
@@ -84,7 +88,7 @@ class Header:
     feature_fingerprint: str | None  # of all rows of the dataset; None in format 3
     data_label: str
     data_fingerprint: str  # of features, language and the windows of train, val and test
-    progress: Progress
+    progress: TrainingProgress
 
 
 class Backend(Protocol):
@@ -98,16 +102,42 @@ class Backend(Protocol):
     def transitions(self) -> Transitions:
         """The matrices that its plans are decoded with."""
 
+    @property
+    def name(self) -> str:
+        """The library that computes: torch or onnx."""
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+
     def sampler(self, settings: SampleSettings) -> Sampler:
         """What draws its plans."""
 
+    def to(self, device: str) -> Backend:
+        """The same planner on another device.
+
+        Raises:
+            ConfigError: it cannot compute there.
+        """
+
+
+def planner_file(path: Path) -> Path:
+    """The file of a planner: the path itself, or the one in a run folder or in a folder of `save_pretrained`."""
+    is_pretrained = (path / PRETRAINED).is_file() and not (path / BEST).exists()
+    return path if path.is_file() else path / (PRETRAINED if is_pretrained else BEST)
+
 
 def read_header(path: Path) -> Header:
-    """The header of a checkpoint file, without its tensors.
+    """The header of a checkpoint or an exported planner, without its tensors.
 
     Raises:
         CheckpointError: if there is no such file, or it is not a checkpoint of this format.
     """
+    if path.suffix.lower() == SUFFIX and path.exists():
+        try:
+            return header_of(check_content(read_bounded(path)), path)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} is not a planner that `p3iv export` wrote: {cut(str(error))}.") from error
     with open_checkpoint(path, "np") as file:
         return header_of(file.metadata(), path)
 
@@ -189,6 +219,32 @@ def check_fits(found: Header, expected: Header, path: Path) -> None:
         )
 
 
+def check_ensemble(paths: Sequence[Path], headers: Sequence[Header]) -> None:
+    """Refuse planners that cannot be averaged.
+
+    Raises:
+        CheckpointError: if a member was made for other actions, horizons or features than the first, or was trained on
+            other windows, which may include test windows of the first, or is given twice.
+    """
+    repeated = [
+        path for number, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:number]]
+    ]
+    if repeated:
+        raise CheckpointError(f"{repeated[0]} is given twice, but an ensemble has each planner once.")
+    first = headers[0]
+    for path, other in zip(paths[1:], headers[1:], strict=True):
+        if other.names != first.names:
+            raise CheckpointError(f"{path} has another vocabulary than {paths[0]}, so they cannot form an ensemble.")
+        if other.shape != first.shape:
+            difference = difference_between(other.shape, first.shape)
+            raise CheckpointError(f"{path} has {difference} as in {paths[0]}, so they cannot form an ensemble.")
+        if other.data_fingerprint != first.data_fingerprint:
+            raise CheckpointError(
+                f"{path} was trained on other features, windows or another split than {paths[0]} and may have seen "
+                f"its test windows, so they cannot form an ensemble. Train both on the same data and --split."
+            )
+
+
 def _header_from(content: dict[str, Any]) -> Header:
     config, shape = config_from(content.get("config")), _checked(content, "shape", PlannerShape)
     names: tuple[str, ...] = _checked(content, "names", tuple[PlainText, ...])
@@ -205,7 +261,7 @@ def _header_from(content: dict[str, Any]) -> Header:
         feature_fingerprint=_checked(content, "feature_fingerprint", PlainText | None),
         data_label=_checked(content, "data_label", Label),
         data_fingerprint=_checked(content, "data_fingerprint", PlainText),
-        progress=_checked(content, "progress", Progress),
+        progress=_checked(content, "progress", TrainingProgress),
     )
 
 

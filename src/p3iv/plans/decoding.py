@@ -5,14 +5,13 @@ Planners that choose a plan themselves, by their own chain, beam search or retri
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from p3iv.catalogue import DEFAULT_DECODER, OWN_DECODER
 from p3iv.plans.chain import Chain
-from p3iv.plans.counts import count_plans
 from p3iv.plans.draws import Draws
 from p3iv.plans.transitions import Transitions
+from p3iv.types import Array
 
 # Emissions and transitions: our default, the paper's, and the two of the supplement's ablation with one matrix only.
 VITERBI = {
@@ -39,22 +38,22 @@ def decoders_of(draws: Draws) -> tuple[str, ...]:
     return (*own, *VITERBI, "mode", "argmax")
 
 
-def decode(draws: Draws, transitions: Transitions, decoder: str) -> Tensor:
+def decode(draws: Draws, transitions: Transitions, decoder: str) -> Array:
     """The plans of one decoder: (N, T)."""
     if decoder == OWN_DECODER and draws.plan is not None:
         return draws.plan
     if decoder == "mode":
-        return count_plans(draws.argmax).modes
+        return np.stack([distinct_plans(samples)[0][0] for samples in draws.argmax])
     if decoder == "argmax":
-        return draws.marginals.argmax(dim=-1)
+        return draws.marginals.argmax(axis=-1)
     emissions, kind = VITERBI[decoder]
     if emissions == "uniform":  # the same plan for every window
-        one = torch.full_like(draws.marginals[:1], 1 / draws.marginals.shape[-1])
-        return Chain.of(one, transitions.kind(kind)).best_paths()[0].repeat(len(draws.marginals), 1)
+        one = np.full_like(draws.marginals[:1], 1 / draws.marginals.shape[-1])
+        return Chain.of(one, transitions.kind(kind)).best_paths()[0].repeat(len(draws), axis=0)
     return chain_of(draws, transitions, emissions, kind).best_paths()[0]
 
 
-def decode_all(draws: Draws, transitions: Transitions) -> dict[str, Tensor]:
+def decode_all(draws: Draws, transitions: Transitions) -> dict[str, Array]:
     """The plans of every decoder, (N, T) each."""
     return {decoder: decode(draws, transitions, decoder) for decoder in decoders_of(draws)}
 
@@ -72,14 +71,14 @@ def has_chain(draws: Draws) -> bool:
     return draws.plan is None or draws.chain is not None
 
 
-def plan_probability(draws: Draws, plans: Tensor, chain: Chain) -> Tensor:
+def plan_probability(draws: Draws, plans: Array, chain: Chain) -> Array:
     """The probability of one plan per pair, (N,): under `plan_chain`, or its share of the samples without a chain."""
     if has_chain(draws):
-        return chain.log_probability(plans, torch.arange(len(plans))).exp()
-    return (draws.categorical == plans[:, None]).all(dim=2).double().mean(dim=1)
+        return np.exp(chain.log_probability(plans, np.arange(len(plans))))
+    return (draws.categorical == plans[:, None]).all(axis=2).mean(axis=1)
 
 
-def rank_plans(draws: Draws, transitions: Transitions, number: int) -> tuple[Tensor, Tensor]:
+def rank_plans(draws: Draws, transitions: Transitions, number: int) -> tuple[Array, Array]:
     """Of a single pair, the recommended plan and then the most probable others (n, T), and their probabilities (n,).
 
     There are fewer than `number` if fewer are possible or, without a chain, sampled.
@@ -87,10 +86,18 @@ def rank_plans(draws: Draws, transitions: Transitions, number: int) -> tuple[Ten
     chain, plan = plan_chain(draws, transitions), decode(draws, transitions, recommended_decoder(draws))  # (1, T)
     if has_chain(draws):
         plans, logs = (part[0] for part in chain.best_plans(number))
-        shares = logs.exp()
+        shares = np.exp(logs)
     else:
-        plans, counts = count_plans(draws.categorical).rows(0)
+        plans, counts = distinct_plans(draws.categorical[0])
         shares = counts / counts.sum()
-    is_other = (plans != plan).any(dim=1) & (shares > 0)
-    ranked = torch.cat((plan, plans[is_other])), torch.cat((plan_probability(draws, plan, chain), shares[is_other]))
-    return ranked[0][:number], ranked[1][:number].clamp_max(1.0)
+    is_other = (plans != plan).any(axis=1) & (shares > 0)
+    own = plan_probability(draws, plan, chain)
+    ranked = np.concatenate((plan, plans[is_other])), np.concatenate((own, shares[is_other]))
+    return ranked[0][:number], ranked[1][:number].clip(max=1.0)
+
+
+def distinct_plans(samples: Array) -> tuple[Array, Array]:
+    """The distinct plans among samples (K, T) and how often each occurs, most frequent first; ties by action ids."""
+    plans, counts = np.unique(samples, axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return plans[order], counts[order]

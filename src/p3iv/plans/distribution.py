@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from p3iv.errors import PlanError
+from p3iv.types import counted
 from p3iv.validation import cut, shown
 
 Steps = tuple[str, ...]  # a plan in words
 SOURCES = ("chain", "samples")  # probabilities computed exactly by a chain, or shares of samples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlanDistribution:
-    """The most probable plans between one start and one goal, in words."""
+    """The most probable plans between one start and one goal, in words.
+
+    It can be iterated and printed, and a notebook shows it as a graph.
+
+    Example:
+        >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+        >>> for steps, probability in plans:
+        ...     print(f"{probability:.0%}", " -> ".join(steps))
+        75% boil -> pour
+        25% pour -> boil
+    """
 
     plans: tuple[Steps, ...]  # distinct: the recommended plan, then the others, most probable first
     probabilities: tuple[float, ...]  # of each plan
@@ -56,14 +69,87 @@ class PlanDistribution:
 
     @property
     def num_samples(self) -> int:
+        """The number of samples, if some were asked for."""
         return sum(count for _, count in self.samples)
 
+    def __iter__(self) -> Iterator[tuple[Steps, float]]:
+        """The plans, the recommended one first, each with its probability."""
+        return self.top(len(self.plans))
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        shown_plan = " -> ".join(self.plan)
+        return f"<PlanDistribution of {counted(len(self), 'plan')}: {self.plan_probability:.1%} {cut(shown_plan)}>"
+
+    def _repr_html_(self) -> str:
+        """The plan graph, in a notebook; as a picture of its own, so that its style stays inside it."""
+        picture = base64.b64encode(self.to_svg().encode()).decode()
+        style, spoken = "max-width: 100%; background: white", escape(self.to_text())
+        return f'<img src="data:image/svg+xml;base64,{picture}" alt="{spoken}" style="{style}">'
+
     def top(self, number: int = 5) -> Iterator[tuple[Steps, float]]:
-        """The recommended plan and the next most probable ones, each with its probability."""
+        """The recommended plan and the next most probable ones, each with its probability.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> list(plans.top(1))
+            [(('boil', 'pour'), 0.75)]
+        """
         return zip(self.plans[:number], self.probabilities, strict=False)
 
+    def to_text(self, top: int = 5) -> str:
+        """The recommended plan, the `top` most probable plans and the most frequent samples, as `p3iv plan` prints.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> print(plans.to_text())
+            plan (probability 75.0 %):
+              1. boil
+              2. pour
+            <BLANKLINE>
+            most probable plans:
+               75.0 %  boil -> pour
+               25.0 %  pour -> boil
+        """
+        is_exact, share = self.source == "chain", as_percent(self.plan_probability)
+        lines = [f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):"]
+        lines += [f"  {number}. {step}" for number, step in enumerate(self.plan, start=1)]
+        lines += ["", "most probable plans:" if is_exact else "this plan, then the most frequent samples:"]
+        lines += _listed(list(self.top(top)), rest=self.other_plans + sum(self.probabilities[top:]))
+        if self.samples:
+            shares = [(steps, count / self.num_samples) for steps, count in self.samples]
+            distinct, samples = counted(len(shares), "distinct plan"), counted(self.num_samples, "sample")
+            lines += ["", f"{distinct} in {samples}, the most frequent:"]
+            lines += _listed(shares[:top], rest=sum(share for _, share in shares[top:]))
+        return "\n".join(lines)
+
+    def to_svg(self) -> str:
+        """The plans merged into one graph, as the content of an SVG file.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> plans.to_svg().startswith("<svg")
+            True
+        """
+        from p3iv.drawing.graph import merge_plans
+        from p3iv.drawing.graph_drawing import HORIZONTAL, draw_graph
+        from p3iv.drawing.html import standalone_svg
+
+        return standalone_svg(draw_graph(merge_plans(self.plan, list(self), total=1.0), HORIZONTAL))
+
     def to_dict(self) -> dict[str, Any]:
-        """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution."""
+        """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> plans.to_dict()["plan"]
+            ['boil', 'pour']
+        """
         return {
             "plan": list(self.plan),
             "plan_probability": self.plan_probability,
@@ -73,12 +159,24 @@ class PlanDistribution:
         }
 
     def to_json(self) -> str:
-        """One JSON object; `from_json` reads it back to an equal distribution."""
+        """One JSON object; `from_json` reads it back to an equal distribution.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> PlanDistribution.from_json(plans.to_json()) == plans
+            True
+        """
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> PlanDistribution:
-        """Read the output of `to_json`."""
+        """Read the output of `to_json`.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> PlanDistribution.from_json(plans.to_json()).plan
+            ('boil', 'pour')
+        """
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -87,7 +185,13 @@ class PlanDistribution:
 
     @classmethod
     def from_dict(cls, content: Any) -> PlanDistribution:
-        """Read the output of `to_dict`."""
+        """Read the output of `to_dict`.
+
+        Example:
+            >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
+            >>> PlanDistribution.from_dict(plans.to_dict()) == plans
+            True
+        """
         try:
             return cls(
                 plans=tuple(tuple(map(str, plan["steps"])) for plan in content["plans"]),
@@ -97,3 +201,17 @@ class PlanDistribution:
             )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise PlanError(f"This is not a plan distribution as `to_dict` makes it: {cut(repr(error))}") from error
+
+
+def as_percent(share: float) -> str:
+    """A probability for people.
+
+    >>> as_percent(0.4321), as_percent(0.0001)
+    ('43.2 %', '< 0.1 %')
+    """
+    return f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+
+
+def _listed(plans: list[tuple[Steps, float]], *, rest: float) -> list[str]:
+    lines = [f"  {as_percent(share):>7}  {' -> '.join(steps)}" for steps, share in plans]
+    return [*lines, f"  {as_percent(rest):>7}  all other plans"] if rest > 1e-6 else lines

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, SAMPLING_MODES
 from p3iv.errors import ConfigError
-from p3iv.plans.chain import Chain, RescoredChain
-from p3iv.types import hash_number
+from p3iv.plans.chain import Chain, RescoredChain, log_sum
+from p3iv.types import Array, hash_number
 from p3iv.validation import shown
 
 MODES = tuple(SAMPLING_MODES)
@@ -53,26 +52,29 @@ def refuse_noise(settings: SampleSettings, planner: str) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draws:
     """The samples of several pairs."""
 
-    marginals: Tensor  # (N, T, A) float64: softmax averaged over the K latents
-    argmax: Tensor  # (N, K, T): the most likely actions under each latent, the paper's plans
-    categorical: Tensor  # (N, K, T): actions drawn from each latent's softmax
-    chain_uniforms: Tensor  # (K, T), or (K, T + 1) for a `RescoredChain`: uniform numbers of exact samples
-    plan: Tensor | None = None  # (N, T): the recommended plan of planners that choose it themselves
+    marginals: Array  # (N, T, A) float64: softmax averaged over the K latents
+    argmax: Array  # (N, K, T): the most likely actions under each latent, the paper's plans
+    categorical: Array  # (N, K, T): actions drawn from each latent's softmax
+    chain_uniforms: Array  # (K, T), or (K, T + 1) for a `RescoredChain`: uniform numbers of exact samples
+    plan: Array | None = None  # (N, T): the recommended plan of planners that choose it themselves
     chain: Chain | None = None  # of planners that are a chain: all their samples are drawn from it
 
-    @property
-    def frequencies(self) -> Tensor:
-        """How often each action was drawn at each position in the paper's plans: (N, T, A) float64."""
-        windows, samples, _ = self.argmax.shape
-        counts = torch.zeros(self.marginals.shape, dtype=torch.float64)
-        ones = torch.ones((), dtype=torch.float64).expand(windows, self.argmax.shape[2], samples)
-        return counts.scatter_add_(2, self.argmax.transpose(1, 2), ones) / samples
+    def __len__(self) -> int:
+        return len(self.marginals)
 
-    def plans(self, mode: str, transitions: Tensor) -> Tensor:
+    @property
+    def frequencies(self) -> Array:
+        """How often each action was drawn at each position in the paper's plans: (N, T, A) float64."""
+        windows, samples, horizon = self.argmax.shape
+        counts = np.zeros(self.marginals.shape)
+        np.add.at(counts, (np.arange(windows)[:, None, None], np.arange(horizon), self.argmax), 1.0)
+        return counts / samples
+
+    def plans(self, mode: str, transitions: Array) -> Array:
         """The K plans of every pair in one of MODES, (N, K, T); `chain` draws from marginals and transitions."""
         if mode == "chain" and self.chain is None:
             return Chain.of(self.marginals, transitions).draw(self.chain_uniforms)
@@ -81,30 +83,85 @@ class Draws:
         return self.argmax if mode == "argmax" else self.categorical
 
 
-def pick(probabilities: Tensor, uniforms: Tensor) -> Tensor:
+def collect_latents(blocks: Iterable[Array], uniforms: Array, number: int) -> tuple[Array, Array, Array]:
+    """The marginals (T, A), most likely plans (K, T) and drawn plans (K, T) of one pair.
+
+    Args:
+        blocks: logits of the plans of some latents at a time, (k, T, A) each; the last may go beyond K.
+        uniforms: (K or more, T) of the drawn plans.
+        number: K.
+    """
+    total: Array | float = 0.0
+    argmax, categorical = [], []
+    done = 0
+    for logits in blocks:
+        probabilities = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        probabilities /= probabilities.sum(axis=-1, keepdims=True)
+        argmax.append(logits.argmax(axis=-1))
+        categorical.append(pick(probabilities, uniforms[done : done + len(logits)]))
+        total = total + probabilities[: number - done].sum(axis=0, dtype=np.float64)
+        done += len(logits)
+    summed = np.asarray(total)
+    marginals = summed / summed.sum(axis=-1, keepdims=True)
+    return marginals, np.concatenate(argmax)[:number], np.concatenate(categorical)[:number]
+
+
+def pick(probabilities: Array, uniforms: Array) -> Array:
     """Actions (k, T): the inverse of the cumulative (k, T, A) at uniforms (k, T); never one of weight 0."""
-    total = probabilities.cumsum(dim=-1)
-    return (total <= uniforms[..., None] * total[..., -1:]).sum(dim=-1)
+    total = probabilities.cumsum(axis=-1)
+    return (total <= uniforms[..., None].astype(total.dtype) * total[..., -1:]).sum(axis=-1)
 
 
-def blocks_of(draw: object, number: int, width: int, *, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Random rows in whole blocks, (blocks, BLOCK, width); fewer rows are a prefix of more."""
-    generator = torch.Generator().manual_seed(seed)
-    num_blocks = -(-number // BLOCK)
-    rows = [draw(BLOCK, width, generator=generator, dtype=dtype) for _ in range(num_blocks)]  # type: ignore[operator]
-    return torch.stack(rows)
+def uniform_blocks(settings: SampleSettings, purpose: str, width: int) -> Array:
+    """Uniform numbers of K or more rows in whole blocks, (blocks, BLOCK, width); fewer rows are a prefix of more.
+
+    Multiples of 2^-24, so that they stay below 1 in single precision, too.
+    """
+    return np.floor(_generator(settings, purpose).random_sample(_shape(settings, width)) * 2**24) / 2**24
+
+
+def normal_blocks(settings: SampleSettings, purpose: str, width: int) -> Array:
+    """Standard normal numbers of K or more rows in whole blocks, (blocks, BLOCK, width) float32."""
+    return _generator(settings, purpose).standard_normal(_shape(settings, width)).astype(np.float32)
+
+
+def chain_uniforms(settings: SampleSettings, horizon: int, *, rescored: bool = False) -> Array:
+    """The uniform numbers of the exact samples of a chain: (K, T), or (K, T + 1) for one that rescores its plans."""
+    columns = [("chain", horizon), ("rescored", 1)][: 1 + rescored]
+    parts = [_generator(settings, name).random_sample(_shape(settings, width)) for name, width in columns]
+    return np.concatenate(parts, axis=2).reshape(-1, horizon + rescored)[: settings.num_samples]
+
+
+def _shape(settings: SampleSettings, width: int) -> tuple[int, int, int]:
+    return -(-settings.num_samples // BLOCK), BLOCK, width
 
 
 def seed_of(settings: SampleSettings, purpose: str) -> int:
-    """The seed of one purpose; torch takes 63 bits."""
+    """The seed of one purpose, of 63 bits."""
     return hash_number(f"{settings.seed}/{purpose}") >> 1
+
+
+def _generator(settings: SampleSettings, purpose: str) -> np.random.RandomState:
+    """The generator of one purpose. Of numpy's, this is the one whose numbers are promised to stay the same."""
+    seed = seed_of(settings, purpose)
+    return np.random.RandomState([seed >> 32, seed & 0xFFFFFFFF])
 
 
 class Sampler(Protocol):
     """Draws plans, one seed for all pairs; neither the other pairs of a call nor K change a pair's plans."""
 
-    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+    def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F)."""
+
+
+def draws_of(chain: Chain, settings: SampleSettings) -> Draws:
+    """The draws of planners that are a chain: all modes give the same plans, and each window is drawn by itself."""
+    uniforms = chain_uniforms(settings, chain.log_emissions.shape[1], rescored=True)
+    parts = chain.split()
+    plans = np.concatenate([part.draw(uniforms) for part in parts])
+    marginals = np.concatenate([part.marginals() for part in parts])
+    best = np.concatenate([part.best_paths()[0] for part in parts])
+    return Draws(marginals, plans, plans, uniforms, best, chain)
 
 
 class EnsembleSampler:
@@ -113,7 +170,7 @@ class EnsembleSampler:
     def __init__(self, members: Sequence[Sampler]) -> None:
         self.members = members
 
-    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+    def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F)."""
         return join_draws([member.draw(start, goal) for member in self.members])
 
@@ -138,7 +195,7 @@ def join_draws(parts: Sequence[Draws]) -> Draws:
             "--ensemble averages probabilities, so its planners must all be chains, or all be decoded by the default "
             "Viterbi. At least one of these chooses its plan in another way."
         )
-    marginals = torch.stack([part.marginals for part in parts]).mean(dim=0)
+    marginals = np.mean([part.marginals for part in parts], axis=0)
     return Draws(marginals, _in_turn([p.argmax for p in parts]), _in_turn([p.categorical for p in parts]), uniforms)
 
 
@@ -148,17 +205,17 @@ def join_chains(chains: Sequence[Chain]) -> Chain:
     If members rescore their likeliest plans, so does the joined chain, with the mean of their terms (0 for the others).
     """
     number = len(chains)
-    shares = torch.stack([chain.log_emissions.log_softmax(dim=2) for chain in chains])
-    transitions = torch.stack([chain.log_transitions for chain in chains])
-    joined = Chain(shares.logsumexp(dim=0) - math.log(number), transitions.mean(dim=0))
+    shares = np.stack([c.log_emissions - log_sum(c.log_emissions)[..., None] for c in chains], axis=-1)  # (N, T, A, n)
+    transitions = np.mean([chain.log_transitions for chain in chains], axis=0)
+    joined = Chain(log_sum(shares) - math.log(number), transitions)
     rescored = [chain for chain in chains if isinstance(chain, RescoredChain)]
     if not rescored:
         return joined
-    each, both = (torch.stack([getattr(c, name) for c in rescored]).sum(dim=0) for name in ("log_each", "log_both"))
+    each, both = (np.sum([getattr(c, name) for c in rescored], axis=0) for name in ("log_each", "log_both"))
     return RescoredChain.over(joined, each / number, both / number)
 
 
-def _in_turn(plans: Sequence[Tensor]) -> Tensor:
+def _in_turn(plans: Sequence[Array]) -> Array:
     """Plan k of member k modulo their number: (N, K, T) each."""
-    chosen = torch.arange(plans[0].shape[1])
-    return torch.stack(list(plans))[chosen % len(plans), :, chosen].transpose(0, 1)
+    chosen = np.arange(plans[0].shape[1])
+    return np.stack(plans)[chosen % len(plans), :, chosen].transpose(1, 0, 2)

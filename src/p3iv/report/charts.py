@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from p3iv.catalogue import LOSS_TERMS, METRICS, loss_term
+from p3iv.drawing.html import drawing, join, number, percent, tag, text
 from p3iv.evaluation.result import PositionScore
 from p3iv.metrics.intervals import Interval
-from p3iv.report.html import join, number, tag
 
 MAX_POINTS = 300  # of a curve: more than a screen can show
 _NOT_LOSSES = ("epoch", "learning_rate", "seconds", "cpu_s")  # columns of metrics.csv
@@ -19,17 +19,6 @@ _LEARNING_RATE = "Learning rate, thousandths"
 _STRIP_HEIGHT = 12.0
 _WIDTH, _HEIGHT = 280.0, 176.0  # of a panel of training curves
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 66.0, 24.0, 34.0
-
-
-def drawing(width: float, height: float, *children: str, label: str, class_: str | None = None) -> Markup:
-    """A drawing that scales with its column, with a label for screen readers."""
-    box = f"0 0 {number(width)} {number(height)}"
-    return tag("svg", *children, viewBox=box, width=width, height=height, role="img", aria_label=label, class_=class_)
-
-
-def text(x: float, y: float, content: str, *, anchor: str = "start", class_: str | None = None) -> Markup:
-    """One line of text; y is its baseline."""
-    return tag("text", content, x=x, y=y, text_anchor=None if anchor == "start" else anchor, class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, class_: str) -> Markup:
@@ -99,11 +88,6 @@ def nice_ticks(low: float, high: float, *, max_ticks: int = 5) -> list[float]:
     step = next(factor * unit for factor in (1, 2, 2.5, 5, 10) if factor * unit >= raw * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(number * step, 12) for number in range(first, last + 1)]
-
-
-def percent(share: float) -> str:
-    """A share in percent with one decimal, without the sign."""
-    return f"{100 * share:.1f}"
 
 
 def whole_percent(share: float) -> str:

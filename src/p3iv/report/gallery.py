@@ -14,13 +14,12 @@ from pathlib import Path
 from markupsafe import Markup
 
 from p3iv.data.folder import find_videos
+from p3iv.drawing.graph import Plan, PlanGraph, merge_plans
+from p3iv.drawing.graph_drawing import HORIZONTAL, VERTICAL, draw_graph
+from p3iv.drawing.html import drawing, percent, shorten, tag
 from p3iv.environment import install_command
 from p3iv.errors import FeatureError
 from p3iv.evaluation.predictions import NamedLine, read_lines
-from p3iv.report.charts import drawing, percent
-from p3iv.report.graph import Plan, PlanGraph, merge_plans
-from p3iv.report.graph_drawing import HORIZONTAL, VERTICAL, draw_graph
-from p3iv.report.html import shorten, tag
 from p3iv.report.reliability import Reliability
 from p3iv.report.tables import DASH
 from p3iv.types import counted

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from p3iv.catalogue import METRICS, SAMPLING_MODES, metrics_of
+from p3iv.drawing.html import document, join, notices, percent, tag
 from p3iv.evaluation.predictions import NamedLine
 from p3iv.evaluation.result import Evaluation
 from p3iv.planners.registry import planner_class
-from p3iv.report.charts import draw_curves, draw_positions, percent
+from p3iv.report.charts import draw_curves, draw_positions
 from p3iv.report.gallery import FrameSource, graph_legend, show_case
-from p3iv.report.html import document, join, notices, tag
 from p3iv.report.reliability import Reliability, draw_reliability
 from p3iv.report.run_files import RunRecord
 from p3iv.report.tables import (

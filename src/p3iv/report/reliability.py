@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import torch
 from markupsafe import Markup
 
+from p3iv.drawing.html import drawing, join, percent, tag, text
 from p3iv.evaluation.predictions import NamedLine
 from p3iv.metrics.intervals import Interval, jackknife_interval
-from p3iv.report.charts import Frame, drawing, line, percent, polyline, text, whisker, whole_percent
-from p3iv.report.html import join, tag
+from p3iv.report.charts import Frame, line, polyline, whisker, whole_percent
 
 NUM_BINS = 10
 _SIZE, _BARS = 224.0, 44.0  # of the diagram, and of the counts below it

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from p3iv.catalogue import BASELINES, DECODERS, METRICS, SAMPLING_MODES, Metric, metrics_of
+from p3iv.drawing.html import drawing, join, percent, shorten, tag
 from p3iv.evaluation.result import Evaluation, Scores, TaskScores
 from p3iv.metrics.intervals import Interval
-from p3iv.report.charts import Frame, drawing, line, nice_ticks, percent, strip
-from p3iv.report.html import join, shorten, tag
+from p3iv.report.charts import Frame, line, nice_ticks, strip
 from p3iv.report.run_files import RunRecord
 
 DASH = "\N{EN DASH}"  # between the ends of a range, and where there is no value

@@ -10,13 +10,9 @@ from p3iv.errors import ConfigError, DatasetError, SourceError
 from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines_at
 from p3iv.files import exclusive, remove_leftovers, write_text
-from p3iv.plans.distribution import PlanDistribution
 from p3iv.plans.draws import SampleSettings
 from p3iv.readers.folder import read_folder
 from p3iv.report.gallery import FrameSource, choose_cases, scan_predictions
-from p3iv.report.graph import merge_plans
-from p3iv.report.graph_drawing import HORIZONTAL, draw_graph
-from p3iv.report.html import standalone_svg
 from p3iv.report.page import Content, build_page
 from p3iv.report.run_files import RunRecord, read_run
 from p3iv.report.tables import Published
@@ -137,9 +133,3 @@ def _find_other_video(folder: Path, cases: Sequence[NamedLine]) -> str | None:
 def _check_predictions(predictions: Path | None) -> Iterator[str]:
     if predictions is None:
         yield f"the run has no {PREDICTIONS_FILE}, so there are no plans to show; evaluate it again"
-
-
-def draw_distribution(distribution: PlanDistribution) -> str:
-    """The plans merged into one graph, as an SVG file."""
-    weighted = list(zip(distribution.plans, distribution.probabilities, strict=True))
-    return standalone_svg(draw_graph(merge_plans(distribution.plan, weighted, total=1.0), HORIZONTAL))

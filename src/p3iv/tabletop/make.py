@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from p3iv.data.folder import MADE_TABLETOP, DatasetCard, replacing_dataset
 from p3iv.data.windows import split_by_video
 from p3iv.encoders.identity import EncoderIdentity
-from p3iv.errors import ConfigError, DatasetError, MissingExtraError
+from p3iv.errors import ConfigError, DatasetError, require_modules
 from p3iv.features.language import write_language
 from p3iv.features.store import StoreWriter
 from p3iv.files import atomic_file
@@ -23,7 +22,7 @@ from p3iv.parallel import WorkerLost, run
 from p3iv.readers.folder import write_split, write_steps
 from p3iv.tabletop.tasks import PROCEDURES, RULES
 from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, RandomStream, Script, tabletop_world, write_script
-from p3iv.types import Action, Annotations, Step, Video, Vocabulary
+from p3iv.types import Action, Annotations, OnProgress, Progress, Step, Video, Vocabulary
 
 FEATURE_WIDTH, LANGUAGE_WIDTH = 128, 128
 TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
@@ -32,6 +31,8 @@ TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
 # its rows along a few directions by more than that, as in real features, so a planner has to learn what to ignore.
 LOOK_NOISE, SECOND_NOISE = 4.0, 0.5
 LOOK_RANK = 3  # number of these directions
+
+SHEET_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 _STOP_WORDS = {"a", "an", "the", "of", "its"}
 FACTS: tuple[str, ...] = tuple(
@@ -51,20 +52,21 @@ def make_tabletop(
     render: bool = True,
     jobs: int = 1,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Write the whole dataset folder or nothing; `encoder` is `state` or `none`."""
     if num_videos < 3:
         raise ConfigError(f"--videos {num_videos}, but it must be at least 3: train, val and test need one each.")
     if encoder not in ("state", "none"):
         raise ConfigError(f"--encoder {encoder}, but it must be `state` or `none`.")
+    if render:
+        _require_drawing("or add --skip-rendering, which writes everything except the videos")
     videos = [write_script(seed, index) for index in range(num_videos)]
     with replacing_dataset(folder, overwrite=overwrite) as temporary:
         _write_annotations(temporary, videos, seed)
         fingerprint = _write_features(temporary, videos) if encoder == "state" else None
         if render:
-            _require_drawing()
-            _render_all(temporary / "videos", videos, jobs, progress)
+            _render_all(temporary / "videos", videos, jobs, on_progress)
         DatasetCard(  # written last: a folder without it is unfinished
             name="tabletop",
             source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
@@ -130,19 +132,18 @@ def _write_features(folder: Path, videos: Sequence[Script]) -> str:
     return store.fingerprint
 
 
-def _require_drawing() -> None:
-    if find_spec("PIL") is None or find_spec("av") is None:
-        raise MissingExtraError("Pillow and PyAV", "video", "Drawing the tabletop")
+def _require_drawing(otherwise: str = "") -> None:
+    require_modules(["av", "PIL"], "video", "Drawing the tabletop", otherwise)
 
 
-def _render_all(folder: Path, videos: Sequence[Script], jobs: int, progress: Callable[[int, int], None] | None) -> None:
+def _render_all(folder: Path, videos: Sequence[Script], jobs: int, on_progress: OnProgress | None) -> None:
     folder.mkdir()
     drawn = run(partial(_render_into, folder), videos, jobs=jobs, finish_started=True)
     for number, (video, result) in enumerate(drawn, start=1):
         if isinstance(result, WorkerLost):
             raise DatasetError(f"{video.id}.mp4 cannot be drawn: {result.reason}. Type the same command again.")
-        if progress:
-            progress(number, len(videos))
+        if on_progress is not None:
+            on_progress(Progress("Rendering videos", number, len(videos)))
 
 
 def _render_into(folder: Path, video: Script) -> None:
@@ -158,17 +159,21 @@ def render_video(video: Script, path: Path) -> None:
     write_video(path, frames, fps=FRAMES_PER_SECOND)
 
 
+def check_sheet(path: Path) -> None:
+    """Refuse a contact sheet that cannot be drawn, before minutes of rendering."""
+    if path.suffix.lower() not in SHEET_FORMATS:
+        raise ConfigError(f"--sheet {path}, but it must end in {', '.join(SHEET_FORMATS)}.")
+    _require_drawing("or leave --sheet out")
+
+
 def write_sheet(path: Path, *, seed: int = 0) -> None:
     """Write the contact sheet as a .png or .jpg file."""
-    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
-    if path.suffix.lower() not in formats:
-        raise ConfigError(f"--sheet {path}, but it must end in {', '.join(formats)}.")
-    _require_drawing()
+    check_sheet(path)
     from p3iv.tabletop.render import contact_sheet
 
     page = contact_sheet(seed=seed)
     with atomic_file(path) as temporary:
-        page.save(temporary, format=formats[path.suffix.lower()], quality=88, optimize=True)
+        page.save(temporary, format=SHEET_FORMATS[path.suffix.lower()], quality=88, optimize=True)
 
 
 def encode_states(

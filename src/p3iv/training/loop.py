@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -21,19 +22,30 @@ from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive, remove_leftovers
-from p3iv.metrics.plans import PlanScores, score_plans
+from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import BasePlanner, Batch, Learner
 from p3iv.planners.checkpoint import TrainedPlanner, load_last, save_best, save_last
-from p3iv.planners.header import LAST, Header, PlannerShape, Progress
+from p3iv.planners.header import LAST, Header, PlannerShape, TrainingProgress
 from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
+from p3iv.training.card import write_card
 from p3iv.training.distributed import World, join_world
-from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
-from p3iv.types import counted, hash_number
+from p3iv.training.run_folder import (
+    CARD_FILE,
+    RUN_FILES,
+    MetricsTable,
+    check_run,
+    cpu_seconds_until,
+    describe_run,
+    open_run,
+)
+from p3iv.training.tracking import TRACKING_FILE, Trackers
+from p3iv.types import OnProgress, PlanScores, Progress, counted, hash_number
 
 VALIDATION_BATCH = 1024  # windows
+BEST_SO_FAR = "best so far"  # in the progress after an epoch
 
 
 @dataclass(frozen=True)
@@ -48,16 +60,27 @@ class EpochReport:
     seconds: float
     cpu_s: float  # of the whole run so far
 
+    @property
+    def values(self) -> dict[str, float]:
+        """The columns of metrics.csv for losses and scores."""
+        scores = {f"val_{name}": value for name, value in asdict(self.val).items() if name != "num_windows"}
+        return self.terms | scores
 
-@dataclass(frozen=True)
-class StepReport:
-    """The outcome of one training step."""
 
-    epoch: int
-    epochs: int
-    step: int  # from 1
-    num_steps: int  # per epoch
-    terms: dict[str, Tensor]  # of this process's windows, not yet read from the device
+class StepValues(Mapping[str, float]):
+    """The loss terms of a step, of this process's windows; read from the device when used: on a GPU it takes time."""
+
+    def __init__(self, terms: Mapping[str, Tensor]) -> None:
+        self._terms = terms
+
+    def __getitem__(self, name: str) -> float:
+        return float(self._terms[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._terms)
+
+    def __len__(self) -> int:
+        return len(self._terms)
 
 
 @dataclass(frozen=True)
@@ -70,10 +93,9 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     device: str = "auto"
-    on_data: Callable[[str], None] = lambda _: None  # a line about videos, windows and examples
-    on_step: Callable[[StepReport], None] = lambda _: None
-    on_epoch: Callable[[EpochReport], None] = lambda _: None
-    on_note: Callable[[str], None] = lambda _: None
+    track: tuple[str, ...] = ()  # names of `training.tracking.TRACKERS`
+    on_progress: OnProgress = lambda _: None  # first about the data, then after every step, and after every epoch
+    on_note: Callable[[str], object] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -98,12 +120,14 @@ def train(request: TrainRequest) -> TrainResult:
     with exclusive(request.run, doing=f"is training in {request.run}"):
         remove_leftovers(request.run)
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
-        for file in RUN_FILES:
+        for file in (*RUN_FILES, TRACKING_FILE):
             remove_leftovers(request.run / file)
         return _train(request)
 
 
 def _train(request: TrainRequest) -> TrainResult:
+    is_first = int(os.environ.get("RANK", "0")) == 0
+    trackers = Trackers(request.track if is_first else (), request.on_note)
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
     config, chosen = request.config, planner_class(request.config.planner)
@@ -111,25 +135,27 @@ def _train(request: TrainRequest) -> TrainResult:
     data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
     with join_world(device) as world:
         _check_world(request.config, world)
-        return _TrainingRun(request, data, device, world).train()
+        return _TrainingRun(request, data, device, world, trackers).train()
 
 
 class _TrainingRun:
     """One run, from the first epoch or from its last checkpoint."""
 
-    def __init__(self, request: TrainRequest, data: PlanningData, device: torch.device, world: World) -> None:
+    def __init__(
+        self, request: TrainRequest, data: PlanningData, device: torch.device, world: World, trackers: Trackers
+    ) -> None:
         self.request, self.config, self.data, self.device, self.world = request, request.config, data, device, world
+        self.trackers = trackers
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.transitions = Transitions.fit(
-            data.train_sequences, data.val_sequences, data.train.action_ids, len(data.names)
+            data.train_sequences, data.val_sequences, data.train.action_ids.numpy(), len(data.names)
         )
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
         self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
         few = warn_of_few(data, has_epochs=self.num_epochs > 1, is_trained=self.planner.is_trained())
         self.notes = (*data.notes, *few)
-        request.on_data(describe_amounts(data))
         for note in self.notes:
             request.on_note(note)
         self.header = Header(
@@ -141,7 +167,7 @@ class _TrainingRun:
             feature_fingerprint=data.feature_fingerprint,
             data_label=data.label,
             data_fingerprint=data.fingerprint,
-            progress=Progress(epoch=0, best_epoch=0, best=None),
+            progress=TrainingProgress(epoch=0, best_epoch=0, best=None),
         )
         if request.resume and (request.run / LAST).exists():
             self.header = replace(self.header, progress=load_last(request.run, self.learner, self.header))
@@ -151,37 +177,48 @@ class _TrainingRun:
         self.resumed_cpu_s = self.cpu_s = cpu_seconds_until(request.run, self.progress.epoch)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> TrainingProgress:
         return self.header.progress
 
     def train(self) -> TrainResult:
         """Run the remaining epochs, keeping the best planner and the last state."""
         begin = self.progress.epoch
+        self._show(begin, describe_amounts(self.data))
         table = self._open() if self.world.is_first else None
+        is_completed = False
         try:
             while self.progress.epoch < self.num_epochs and not self._is_over():
                 report = self._one_epoch(self.progress.epoch + 1)
                 if table is not None:
                     self._keep(report, table)
-                self.request.on_epoch(report)
+                self._show(report.epoch, BEST_SO_FAR if report.is_best else "", report.values)
+            is_completed = True
         finally:
-            if table is not None:
-                table.close()
-                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
+            self.trackers.finish(completed=is_completed)
+            is_new = self.progress.epoch > begin or not (self.request.run / CARD_FILE).exists()
+            if table is not None and is_new:
+                write_card(self.request.run, self.header)
         done = self.progress
+        if done.epoch < self.num_epochs:  # by patience or the CPU budget
+            self.num_epochs = done.epoch
+            self._show(done.epoch, "stopped early")
         if begin and done.epoch == begin:
             self.request.on_note(f"{self.request.run} was already trained for {counted(begin, 'epoch')}; nothing to do")
         return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, self.cpu_s)
 
+    def _show(self, epochs: float, about: str = "", values: Mapping[str, float] = MappingProxyType({})) -> None:
+        self.request.on_progress(Progress("Training epochs", epochs, self.num_epochs, about, values))
+
     def _open(self) -> MetricsTable:
-        open_run(
-            self.request.run,
-            self.config,
-            data_label=self.data.label,
+        environment = describe_run(
             dataset=self.request.dataset.folder,
             device=str(self.device),
-            overwrite=self.request.overwrite,
+            data=self.data.label,
+            amounts=describe_amounts(self.data),
+            notes=self.notes,
         )
+        open_run(self.request.run, self.config, environment, overwrite=self.request.overwrite)
+        self.trackers.start(self.config, self.request.run, self.progress.epoch)
         return MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
 
     def _one_epoch(self, epoch: int) -> EpochReport:
@@ -192,7 +229,7 @@ class _TrainingRun:
         val = score_plans(self._plan_val(), self.data.val.action_ids)
         score, best = self.planner.selection_score(self.data, val), self.progress.best
         is_best = best is None or score > self.progress.selection_score
-        progress = Progress(
+        progress = TrainingProgress(
             epoch=epoch,
             best_epoch=epoch if is_best else self.progress.best_epoch,
             best=val if is_best else best,
@@ -228,7 +265,7 @@ class _TrainingRun:
             values = torch.stack(list(terms.values()))
             # A process without a window in this batch has means over nothing, which are NaN.
             history.append(values * batch.loss_weight if len(own) else torch.zeros_like(values))
-            self.request.on_step(StepReport(epoch, self.num_epochs, step + 1, len(batches), terms))
+            self._show(epoch - 1 + (step + 1) / len(batches), values=StepValues(terms))
         steps = self.world.mean(torch.stack(history))  # (steps, terms)
         self._check_finite(steps, names, epoch)
         sizes = torch.tensor([len(indices) for indices in batches], device=steps.device, dtype=steps.dtype)
@@ -277,10 +314,11 @@ class _TrainingRun:
 
     def _keep(self, report: EpochReport, table: MetricsTable) -> None:
         """Save after every epoch; the state for `--resume` comes last, so that at worst the rest is written twice."""
-        scores = {f"val_{name}": value for name, value in asdict(report.val).items() if name != "num_windows"}
         rate = self.learner.learning_rate
         seconds = {"seconds": round(report.seconds, 3), "cpu_s": round(report.cpu_s, 3)}
-        table.add({"epoch": report.epoch, **report.terms, **scores, "learning_rate": rate, **seconds})
+        row = {"epoch": report.epoch, **report.values, "learning_rate": rate, **seconds}
+        table.add(row)
+        self.trackers.log(report.epoch, row)
         if report.is_best:
             save_best(self.request.run, TrainedPlanner(self.planner, self.transitions, self.header))
         save_last(self.request.run, self.learner, self.header)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -84,13 +85,13 @@ def test_ext_gail_s_context_changes_the_plans(build: Build) -> None:
     shares, marginals = [], []
     for log_variance in (3.0, -100.0):  # a wide context, and one that is clamped to next to nothing
         planner.context_head[-1].bias[planner.context_width :] = log_variance
-        draws = planner.sampler(SampleSettings(200)).draw(given.start, given.goal)
+        draws = planner.sampler(SampleSettings(200)).draw(given.start.numpy(), given.goal.numpy())
         assert draws.plan is not None
-        shares.append(float((draws.argmax[0] == draws.plan[0]).all(dim=1).double().mean()))
+        shares.append((draws.argmax[0] == draws.plan[0]).all(axis=1).mean())
         marginals.append(draws.marginals)
     assert shares[0] < 0.5
     assert shares[1] > 0.9
-    assert (marginals[0] - marginals[1]).abs().max() > 0.1
+    assert np.abs(marginals[0] - marginals[1]).max() > 0.1
 
 
 def values_of(module: nn.Module) -> Tensor:

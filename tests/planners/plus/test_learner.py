@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,12 +15,11 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.losses import language_loss
-from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, chain_scores, fit_fold_transitions
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, fit_fold_transitions
 from p3iv.planners.plus.network import LinearPath, fit_linear_path
 from p3iv.planners.plus.planner import P3IVPlus
 from p3iv.plans.transitions import FLOOR, backoff_transitions, log_transitions
 from planners.plus.conftest import batch, quick
-from plans.test_chain import all_plans, log_weights
 
 
 def learner(data: PlanningData, **changes: Any) -> PlusLearner:
@@ -28,23 +28,6 @@ def learner(data: PlanningData, **changes: Any) -> PlusLearner:
     planner = P3IVPlus(PlannerShape.of(data, config), config)
     planner.fit(data)
     return PlusLearner(planner, HeldOutScores.of(planner, data), sync=lambda _: None)
-
-
-def test_log_z_and_score_are_those_of_brute_force_with_each_window_s_own_fold() -> None:
-    generator = torch.Generator().manual_seed(5)
-    emissions = torch.randn(6, 3, 4, generator=generator, dtype=torch.float64, requires_grad=True)
-    base = torch.randn(3, 4, 4, generator=generator, dtype=torch.float64)
-    beta = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
-    ids, fold = torch.randint(4, (6, 3), generator=generator), torch.tensor([2, 0, 2, 0, 0, 2])  # none of fold 1
-    plans = all_plans(4, 3)
-
-    found = chain_scores(emissions, base, beta, ids, fold)
-    written = [log_weights(emissions, beta * base[fold[w]], w, plans) for w in range(6)]
-    log_z = torch.stack([weights.logsumexp(dim=0) for weights in written])
-    score = torch.stack([written[w][(plans == ids[w]).all(dim=1)][0] for w in range(6)])
-    torch.testing.assert_close(found, (log_z, score))
-    gradients = (torch.autograd.grad((z - s).sum(), (emissions, beta)) for z, s in (found, (log_z, score)))
-    torch.testing.assert_close(*gradients)
 
 
 def test_emissions_are_the_three_paths_weighted_with_the_ends_at_the_ends_alone(data: PlanningData) -> None:
@@ -180,10 +163,10 @@ def test_a_fold_is_counted_without_its_own_videos(data: PlanningData) -> None:
             if video not in videos
         ]
         assert len(left) < len(data.train_sequences)
-        expected = backoff_transitions(left, len(data.names), 5.0).clamp_min(FLOOR).log()
-        torch.testing.assert_close(folds[number], expected)
+        expected = np.log(np.maximum(backoff_transitions(left, len(data.names), 5.0), FLOOR))
+        np.testing.assert_allclose(folds[number], expected)
 
 
 def test_one_fold_leaves_nothing_out(data: PlanningData) -> None:
     folds, _ = fit_fold_transitions(data, 5.0, 1)
-    assert torch.equal(folds[0], log_transitions(data.train_sequences, data.val_sequences, len(data.names), 5.0))
+    assert np.array_equal(folds[0], log_transitions(data.train_sequences, data.val_sequences, len(data.names), 5.0))

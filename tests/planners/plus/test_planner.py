@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,7 +17,6 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import CheckpointError, ConfigError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.metrics.distributions import exact_divergences
-from p3iv.metrics.plans import PlanScores
 from p3iv.metrics.references import references_of
 from p3iv.planner import Planner
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
@@ -25,6 +25,7 @@ from p3iv.planners.plus.planner import TEMPERATURES, P3IVPlus
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.loop import TrainRequest, train
+from p3iv.types import PlanScores, Progress
 from planners.plus.conftest import batch, quick
 
 
@@ -54,9 +55,10 @@ def chain(trained: TrainedPlanner, data: PlanningData) -> Chain:
 def test_few_windows_make_more_epochs(dataset: Dataset, data: PlanningData, tmp_path: Path) -> None:
     config = quick(optim__epochs=None, optim__max_cpu_s=1e-9)  # after the first epoch no other is begun
     epochs = -(-240 // -(-len(data.train) // 64))
-    seen = []
-    train(TrainRequest(dataset, tmp_path / "run", config, on_epoch=lambda report: seen.append(report.epochs)))
-    assert seen == [epochs]
+    seen: list[Progress] = []
+    train(TrainRequest(dataset, tmp_path / "run", config, on_progress=seen.append))
+    assert {at.total for at in seen[:-1]} == {epochs}
+    assert (seen[-1].done, seen[-1].total) == (1, 1)
     assert epochs > 12
 
 
@@ -66,25 +68,25 @@ def test_evaluation_scores_the_best_paths_and_probabilities_of_its_own_chain(
     found = evaluate(EvaluationRequest(run, settings=SampleSettings(50)))
     best = chain.best_paths()[0]
     assert found.decoder == "own"
-    success = (best == data.test.action_ids).all(dim=1).double().mean().item()
+    success = (best == data.test.action_ids.numpy()).all(axis=1).mean()
     assert found.decoders["own"]["success_rate"].value == pytest.approx(success)
     references = references_of(data.test.action_ids)
     exact = exact_divergences(chain.log_probability, references, len(data.names))
     assert found.distribution["exact_nll"].value == pytest.approx(exact.nll.mean().item(), abs=1e-4)
     assert found.distribution["exact_kl"].value == pytest.approx(exact.kl.mean().item(), abs=1e-4)
     lines = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
-    probabilities = chain.log_probability(best, torch.arange(len(best))).exp()
+    probabilities = np.exp(chain.log_probability(best, np.arange(len(best))))
     assert [line["plan_probability"] for line in lines] == pytest.approx(probabilities.tolist(), abs=1e-4)
 
 
 def test_samples_are_draws_from_that_chain_in_every_mode(
     trained: TrainedPlanner, chain: Chain, data: PlanningData
 ) -> None:
-    draws = trained.sampler(SampleSettings(4000)).draw(data.test.start[:3], data.test.goal[:3])
+    draws = trained.sampler(SampleSettings(4000)).draw(data.test.start[:3].numpy(), data.test.goal[:3].numpy())
     modes = [draws.plans(mode, trained.transitions.row) for mode in MODES]
-    assert all(torch.equal(plans, modes[0]) for plans in modes)
-    torch.testing.assert_close(draws.marginals, chain.marginals()[:3], atol=1e-4, rtol=0)
-    torch.testing.assert_close(draws.frequencies, draws.marginals, atol=0.04, rtol=0)  # five standard deviations
+    assert all(np.array_equal(plans, modes[0]) for plans in modes)
+    np.testing.assert_allclose(draws.marginals, chain.marginals()[:3], atol=1e-4, rtol=0)
+    np.testing.assert_allclose(draws.frequencies, draws.marginals, atol=0.04, rtol=0)  # five standard deviations
 
 
 def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
@@ -93,7 +95,7 @@ def test_the_user_s_door_gives_the_probability_of_the_plan_to_follow(
     plans = Planner.from_pretrained(run).plan(data.test.start[4], data.test.goal[4], num_samples=2000)
     best, logs = chain.best_plans(1)
     assert plans.plan == tuple(data.names[action] for action in best[4, 0].tolist())
-    assert plans.plan_probability == pytest.approx(float(logs[4, 0].exp()), abs=1e-4)
+    assert plans.plan_probability == pytest.approx(np.exp(logs[4, 0]), abs=1e-4)
     assert dict(plans.samples).get(plans.plan, 0) / 2000 == pytest.approx(plans.plan_probability, abs=0.06)
 
 
@@ -104,16 +106,16 @@ def test_the_best_plans_have_the_probabilities_of_the_chain_best_first(
     shares = [share for _, share in found]
     assert len(found) == 7
     assert shares == sorted(shares, reverse=True)
-    plans = torch.tensor([[data.names.index(step) for step in steps] for steps, _ in found])
-    expected = chain.log_probability(plans, torch.full((7,), 4)).exp()
+    plans = np.array([[data.names.index(step) for step in steps] for steps, _ in found])
+    expected = np.exp(chain.log_probability(plans, np.full(7, 4)))
     assert shares == pytest.approx(expected.tolist(), rel=1e-3)
 
 
 def test_any_plan_in_words_has_a_probability(run: Path, chain: Chain, data: PlanningData) -> None:
     planner, pair = Planner.from_pretrained(run), (data.test.start[4], data.test.goal[4])
-    ids = torch.tensor([[5, 70, 12]])  # no plan that would be drawn
+    ids = np.array([[5, 70, 12]])  # no plan that would be drawn
     words = [data.names[action] for action in ids[0].tolist()]
-    expected = chain.log_probability(ids, torch.tensor([4])).exp().item()
+    expected = float(np.exp(chain.log_probability(ids, np.array([4])))[0])
     assert 0 < expected < 1e-4
     assert planner.probability(*pair, words) == pytest.approx(expected, rel=1e-3)
     with pytest.raises(PlanError, match=r"A plan of 2 steps, but this planner's plans have 3"):
@@ -181,7 +183,7 @@ def test_the_temperature_is_the_best_on_validation_and_part_of_the_checkpoint(
     with torch.no_grad():
         chain = plus(trained).chain(data.val.start, data.val.goal)
     warm, cold = (Chain(chain.log_emissions * factor, chain.log_transitions) for factor in (1 / 1.15, 1.15))
-    plans, windows = data.val.action_ids, torch.arange(len(data.val))
+    plans, windows = data.val.action_ids.numpy(), np.arange(len(data.val))
     least = -chain.log_probability(plans, windows).mean()
     assert least < -warm.log_probability(plans, windows).mean() + 0.02  # the choice is by smoothed NLL over references
     assert least < -cold.log_probability(plans, windows).mean() + 0.02

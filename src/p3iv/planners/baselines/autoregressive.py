@@ -20,10 +20,9 @@ from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import Batch, Sync
-from p3iv.planners.baselines.base import Baseline, LossLearner, Prepared, Sampled, state_loss, states_of
+from p3iv.planners.baselines.base import Baseline, LossLearner, Prepared, Sampled, pick, state_loss, states_of
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.losses import action_loss
-from p3iv.plans.draws import pick
 
 Memory = tuple[Tensor, ...]  # (B, ...) each
 

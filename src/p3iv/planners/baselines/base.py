@@ -19,7 +19,8 @@ from p3iv.errors import DatasetError
 from p3iv.planners.base import BasePlanner, Batch, Learner, Sync
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import Standardised, adam, mixed_precision
-from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, refuse_noise, seed_of
+from p3iv.plans.draws import BLOCK, Draws, SampleSettings, chain_uniforms, refuse_noise, uniform_blocks
+from p3iv.types import Array
 
 
 class ResizableBuffers(nn.Module):
@@ -134,25 +135,27 @@ class Baseline(Standardised, BasePlanner):
         """Compute what all samples of one pair share, (1, F) twice."""
 
 
+def pick(probabilities: Tensor, uniforms: Tensor) -> Tensor:
+    """Actions (k, T): the inverse of the cumulative (k, T, A) at uniforms (k, T); never one of weight 0."""
+    total = probabilities.cumsum(dim=-1)
+    return (total <= uniforms[..., None] * total[..., -1:]).sum(dim=-1)
+
+
 class BaselineSampler:
     """Draws pair by pair and in blocks of one shape, so that neither other pairs nor K change the results."""
 
     def __init__(self, planner: Baseline, settings: SampleSettings) -> None:
         refuse_noise(settings, planner.config.planner)
         self.planner, self.num_samples = planner.eval(), settings.num_samples
-        number, horizon = settings.num_samples, planner.shape.horizon
-        self._uniforms = blocks_of(torch.rand, number, planner.num_uniforms, seed=seed_of(settings, "categorical"))
-        chain = blocks_of(torch.rand, number, horizon, seed=seed_of(settings, "chain"), dtype=torch.float64)
-        self._chain_uniforms = chain.flatten(0, 1)[: settings.num_samples]
+        self._uniforms = torch.from_numpy(uniform_blocks(settings, "categorical", planner.num_uniforms))
+        self._chain_uniforms = chain_uniforms(settings, planner.shape.horizon)
 
     @torch.no_grad()
-    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+    def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F)."""
-        place = self.planner.feature_mean
-        pairs = [
-            self._draw_one(one[None].to(place), other[None].to(place)) for one, other in zip(start, goal, strict=True)
-        ]
-        best, marginals, plans, drawn = (torch.stack(parts) for parts in zip(*pairs, strict=True))
+        starts, goals = (torch.as_tensor(side).to(self.planner.feature_mean) for side in (start, goal))
+        pairs = [self._draw_one(one[None], other[None]) for one, other in zip(starts, goals, strict=True)]
+        best, marginals, plans, drawn = (torch.stack(parts).numpy() for parts in zip(*pairs, strict=True))
         return Draws(marginals, plans, drawn, self._chain_uniforms, best)
 
     def _draw_one(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

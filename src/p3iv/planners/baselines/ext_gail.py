@@ -31,11 +31,10 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
 from p3iv.planners.base import Batch, Learner, Sync
 from p3iv.planners.baselines.autoregressive import Autoregressive, Memory, Rollout
-from p3iv.planners.baselines.base import Prepared, Sampled, states_of
+from p3iv.planners.baselines.base import Prepared, Sampled, pick, states_of
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import adam, frozen, mixed_precision, mlp
 from p3iv.planners.p3iv.losses import critic_loss, generator_loss
-from p3iv.plans.draws import pick
 
 KL_WEIGHT, ADVERSARIAL_WEIGHT, RECOVERY_WEIGHT = 0.01, 0.1, 0.1
 

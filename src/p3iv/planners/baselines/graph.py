@@ -39,17 +39,18 @@ class Graph(Baseline):
         ends = [(data.train.action_ids[:, position], data.val.action_ids[:, position]) for position in (0, -1)]
         spread = self.feature_scale.repeat(2)
         self.end_weights.copy_(fit_on_validation(train, val, ends, self.shape.num_actions, spread))
-        self.transitions.copy_(row_transitions(data.train_sequences, data.val_sequences, len(data.names))[0].float())
+        rows = row_transitions(data.train_sequences, data.val_sequences, len(data.names))[0]
+        self.transitions.copy_(torch.from_numpy(rows))
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
-        return self._paths(start, goal).best_paths()[0].to(start.device)
+        return torch.from_numpy(self._paths(start, goal).best_paths()[0]).to(start.device)
 
     def prepare(self, start: Tensor, goal: Tensor) -> Prepared:
         paths = self._paths(start, goal)
-        best, shares = paths.best_paths()[0], paths.marginals()
+        best, shares = torch.from_numpy(paths.best_paths()[0]), torch.from_numpy(paths.marginals())
 
         def draw(uniforms: Tensor) -> Sampled:
-            drawn = paths.draw(uniforms.cpu().double())[0]
+            drawn = torch.from_numpy(paths.draw(uniforms.cpu().double().numpy())[0])
             return Sampled(best.expand(len(uniforms), -1), drawn, shares)
 
         return Prepared(best[0], draw)
@@ -64,7 +65,7 @@ class Graph(Baseline):
         emissions = torch.ones(len(start), self.shape.horizon, self.shape.num_actions, dtype=torch.float64)
         emissions[:, -1] = ends[:, 1]
         emissions[:, 0] = ends[:, 0]
-        return Chain.of(emissions, self.transitions)
+        return Chain.of(emissions.numpy(), self.transitions.cpu().numpy())
 
     def _inputs(self, start: Tensor, goal: Tensor) -> Tensor:
         return self.standardise(torch.stack((start, goal), dim=1)).flatten(1)

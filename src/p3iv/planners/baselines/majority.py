@@ -15,10 +15,10 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.errors import DatasetError
+from p3iv.metrics.counts import count_plans
 from p3iv.planners.baselines.base import Baseline, Prepared, ResizableBuffers, Sampled, require_range
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.ridge import fit_on_validation, with_intercept
-from p3iv.plans.counts import count_plans
 
 
 class Majority(ResizableBuffers, Baseline):

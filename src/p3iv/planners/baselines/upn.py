@@ -26,10 +26,9 @@ from torch.nn import functional
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, Sync
-from p3iv.planners.baselines.base import Baseline, LossLearner, Prepared, Sampled, state_loss, states_of
+from p3iv.planners.baselines.base import Baseline, LossLearner, Prepared, Sampled, pick, state_loss, states_of
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.losses import action_loss
-from p3iv.plans.draws import pick
 
 STATE_WEIGHT = 0.1
 

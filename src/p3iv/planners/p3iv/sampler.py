@@ -11,13 +11,24 @@ import copy
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from p3iv.planners.p3iv.decoder import Dropout
 from p3iv.planners.p3iv.network import P3IVNetwork
-from p3iv.plans.draws import BLOCK, Draws, SampleSettings, blocks_of, pick, seed_of
+from p3iv.plans.draws import (
+    BLOCK,
+    Draws,
+    SampleSettings,
+    chain_uniforms,
+    collect_latents,
+    normal_blocks,
+    seed_of,
+    uniform_blocks,
+)
+from p3iv.types import Array
 
 
 class LogitSource(Protocol):
@@ -32,35 +43,23 @@ class PlanSampler:
 
     def __init__(self, planner: P3IVNetwork, settings: SampleSettings) -> None:
         self.planner, self.settings = planner, settings
-        self._device, self._dtype = planner.queries.device, planner.queries.dtype
-        shape = (settings.num_samples, planner.shape.horizon)
-        self._uniforms = blocks_of(torch.rand, *shape, seed=seed_of(settings, "categorical")).flatten(0, 1)
-        chain = blocks_of(torch.rand, *shape, seed=seed_of(settings, "chain"), dtype=torch.float64)
-        self._chain_uniforms = chain.flatten(0, 1)[: settings.num_samples]
+        horizon = planner.shape.horizon
+        self._uniforms = uniform_blocks(settings, "categorical", horizon).reshape(-1, horizon)
+        self._chain_uniforms = chain_uniforms(settings, horizon)
         self.source = source_of(planner, settings)
 
     @torch.inference_mode()
-    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+    def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F)."""
-        pairs = [self._draw_one(*pair) for pair in zip(start, goal, strict=True)]
-        marginals, argmax, categorical = (torch.stack(parts) for parts in zip(*pairs, strict=True))
+        place = self.planner.queries
+        pairs = zip(torch.as_tensor(start).to(place), torch.as_tensor(goal).to(place), strict=True)
+        found = [self._draw_one(*pair) for pair in pairs]
+        marginals, argmax, categorical = (np.stack(parts) for parts in zip(*found, strict=True))
         return Draws(marginals, argmax, categorical, self._chain_uniforms)
 
-    def _draw_one(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        total, argmax, categorical = None, [], []
-        done, wanted = 0, self.settings.num_samples
-        for logits in self.source.logits(start.to(self._device, self._dtype), goal.to(self._device, self._dtype)):
-            probabilities = logits.softmax(dim=-1)
-            uniforms = self._uniforms[done : done + len(logits)].to(self._device, self._dtype)
-            argmax.append(logits.argmax(dim=-1))
-            categorical.append(pick(probabilities, uniforms))
-            summed = probabilities[: wanted - done].sum(dim=0).cpu().double()
-            total = summed if total is None else total + summed
-            done += len(logits)
-        if total is None:
-            raise AssertionError("a source yields at least one block")
-        shares = total / total.sum(dim=-1, keepdim=True)
-        return shares, torch.cat(argmax)[:wanted].cpu(), torch.cat(categorical)[:wanted].cpu()
+    def _draw_one(self, start: Tensor, goal: Tensor) -> tuple[Array, Array, Array]:
+        blocks = (logits.cpu().numpy() for logits in self.source.logits(start, goal))
+        return collect_latents(blocks, self._uniforms, self.settings.num_samples)
 
 
 def source_of(planner: P3IVNetwork, settings: SampleSettings) -> LogitSource:
@@ -70,10 +69,8 @@ def source_of(planner: P3IVNetwork, settings: SampleSettings) -> LogitSource:
     if settings.dropout:
         return _InferenceDropout(planner, settings)
     if planner.sizes.noise_width:
-        latents = blocks_of(
-            torch.randn, settings.num_samples, planner.sizes.noise_width, seed=seed_of(settings, "latents")
-        )
-        return _Latents(planner, latents)
+        latents = normal_blocks(settings, "latents", planner.sizes.noise_width)
+        return _Latents(planner, torch.from_numpy(latents))
     return _OnePlan(planner, settings.num_samples)
 
 
@@ -144,8 +141,8 @@ class _InputNoise:
     def __init__(self, planner: P3IVNetwork, settings: SampleSettings) -> None:
         self.planner = planner
         width = 2 * planner.shape.feature_width
-        noise = blocks_of(torch.randn, settings.num_samples, width, seed=seed_of(settings, "input"))
-        self.noise = (noise * settings.input_noise).to(planner.queries)
+        noise = normal_blocks(settings, "input", width)
+        self.noise = torch.from_numpy(noise * np.float32(settings.input_noise)).to(planner.queries)
 
     def logits(self, start: Tensor, goal: Tensor) -> Iterator[Tensor]:
         for block in self.noise:

@@ -15,8 +15,8 @@ from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, Learner, Sync
 from p3iv.planners.layers import mixed_precision
 from p3iv.planners.p3iv.losses import action_loss, language_loss
+from p3iv.planners.plus.likelihood import chain_scores
 from p3iv.planners.plus.network import P3IVPlusNetwork, PlusOutput
-from p3iv.plans.chain import Chain
 from p3iv.plans.transitions import log_transitions
 
 
@@ -52,7 +52,8 @@ def fit_fold_transitions(data: PlanningData, weight: float, num_folds: int) -> t
         else [data.train_sequences]
     )
     size = len(data.names)
-    return torch.stack([log_transitions(ids, data.val_sequences, size, weight) for ids in kept]), fold
+    matrices = [torch.from_numpy(log_transitions(ids, data.val_sequences, size, weight)) for ids in kept]
+    return torch.stack(matrices), fold
 
 
 class PlusLearner(Learner):
@@ -137,48 +138,6 @@ class PlusLearner(Learner):
             return (done + 1) / warm_up
         left = max(1, self.num_steps - warm_up)
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (done - warm_up) / left)))
-
-
-def chain_scores(
-    emissions: Tensor, log_transitions: Tensor, beta: Tensor, action_ids: Tensor, fold: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Log Z and the score of the plan of every window, (B,) each; its log probability is the second minus the first.
-
-    The slope of log Z in beta is the expected sum of log transitions. It is computed once, without a graph: a gradient
-    for every entry of every fold's matrix, to be added up for one number, would cost more than all the rest of a step.
-
-    Args:
-        emissions: (B, T, A).
-        log_transitions: (folds, A, A), of exponent 1.
-        beta: their exponent, ().
-        action_ids: (B, T).
-        fold: (B,), which of the matrices a window uses.
-    """
-    fixed = beta.detach()
-    log_z = emissions.new_empty(len(emissions))
-    expected = emissions.new_zeros(len(emissions))
-    for number in fold.unique().tolist():
-        rows = (fold == number).nonzero()[:, 0].to(emissions.device)
-        own = log_transitions[number]
-        chain = Chain(emissions[rows], fixed * own)
-        log_z = log_z.index_copy(0, rows, chain.log_normaliser())
-        if beta.requires_grad:
-            expected[rows] = expected_transitions(chain, own)
-    steps = log_transitions[fold[:, None].to(action_ids.device), action_ids[:, :-1], action_ids[:, 1:]].sum(dim=1)
-    score = emissions.gather(2, action_ids[:, :, None]).sum(dim=(1, 2)) + beta * steps
-    return log_z + (beta - fixed) * expected, score
-
-
-@torch.no_grad()
-def expected_transitions(chain: Chain, values: Tensor) -> Tensor:
-    """The expected sum of values (A, A) of the transitions of a plan: (N,)."""
-    log_begin, log_end = chain.log_messages()  # (N, T, A) each
-    weighted = chain.transitions * values
-    log_z = chain.log_normaliser()[:, None, None]
-    begin = (log_begin[:, :-1] - log_begin[:, :-1].amax(dim=2, keepdim=True)).exp()
-    follow = log_end[:, 1:] + chain.log_emissions[:, 1:]
-    shift = log_begin[:, :-1].amax(dim=2, keepdim=True) - log_z
-    return ((begin @ weighted) * (follow + shift).exp()).sum(dim=(1, 2))
 
 
 def end_loss(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:

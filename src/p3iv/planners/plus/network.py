@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -25,6 +26,7 @@ from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.ridge import PENALTIES, GroupedRidge, RidgeFit
 from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.transitions import log_transitions
+from p3iv.types import Array
 
 NEIGHBOURS = (-1, 1, 2)  # horizons T - 1, T + 1 and T + 2
 NUM_PAIRS = 1024  # that go through the network at a time
@@ -154,21 +156,22 @@ class Effects(nn.Module):
         self.effects.copy_(effects)
         self.overlap.copy_(effects @ effects.T)
 
-    def terms(self, start: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
-        """What single actions (B, A) and pairs of actions (A, A) add to the fit of a plan at weight 1: float64, CPU."""
-        return self._each(start, goal), self.overlap.cpu().double()
+    def terms(self, start: Tensor, goal: Tensor) -> tuple[Array, Array]:
+        """What single actions (B, A) and pairs of actions (A, A) add to the fit of a plan at weight 1."""
+        return _as_array(self.each(start, goal)), _as_array(self.overlap)
 
     def rescore(self, chain: Chain, pairs: Sequence[tuple[Tensor, Tensor]]) -> Chain:
         """Rescore the likeliest plans of a chain by their fit; the chain itself if the weight is 0."""
         weight = float(self.weight)
         if not weight:
             return chain
-        each = torch.cat([self._each(*pair) for pair in pairs])
-        return RescoredChain.over(chain, weight * each, weight * self.overlap.cpu().double())
+        each = np.concatenate([_as_array(self.each(*pair)) for pair in pairs])
+        return RescoredChain.over(chain, weight * each, weight * _as_array(self.overlap))
 
-    def _each(self, start: Tensor, goal: Tensor) -> Tensor:
+    def each(self, start: Tensor, goal: Tensor) -> Tensor:
+        """What single actions add to the fit of a plan at weight 1: (B, A)."""
         change = (goal - start) * self.units - self.offset
-        return (2 * change @ self.effects.T).cpu().double()
+        return 2 * change @ self.effects.T
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ class P3IVPlusNetwork(nn.Module):
         plus = self.config.plus
         self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
         sequences = data.train_sequences, data.val_sequences
-        self.log_transitions.copy_(log_transitions(*sequences, len(data.names), plus.backoff))
+        self.log_transitions.copy_(torch.from_numpy(log_transitions(*sequences, len(data.names), plus.backoff)))
         if data.language is not None:
             self.language.copy_(data.language)
         elif plus.end_heads or self.config.loss.language:
@@ -246,13 +249,13 @@ class P3IVPlusNetwork(nn.Module):
         return PlusOutput(emissions, states, ends, descriptions)
 
     def chain(self, start: Tensor, goal: Tensor, *, size: int = NUM_PAIRS) -> Chain:
-        """The chain that decodes and samples, one per pair, on the CPU and in float64.
+        """The chain that decodes and samples, one per pair.
 
         `size` pairs at a time go through the network. With 1, the neighbours of a pair do not change its numbers.
         """
         pairs = list(zip(start.split(size), goal.split(size), strict=True))
-        emissions = torch.cat([(self(*pair).emissions / self.temperature).cpu().double() for pair in pairs])
-        chain = Chain(emissions, (self.beta * self.log_transitions).cpu().double())
+        emissions = np.concatenate([_as_array(self(*pair).emissions / self.temperature) for pair in pairs])
+        chain = Chain(emissions, _as_array(self.beta * self.log_transitions))
         return self.effects.rescore(chain, pairs)
 
     @property
@@ -265,3 +268,7 @@ class P3IVPlusNetwork(nn.Module):
         states = [head(end) for head, end in zip(self.end_heads, observed.unbind(dim=1), strict=True)]
         scores: Tensor = self.end_gain * (torch.stack(states, dim=1) @ descriptions.T)
         return scores
+
+
+def _as_array(tensor: Tensor) -> Array:
+    return tensor.detach().cpu().double().numpy()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from p3iv.config import Config
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.distributions import exact_divergences
-from p3iv.metrics.plans import PlanScores, accuracies, ious, successes
+from p3iv.metrics.plans import accuracies, ious, successes
 from p3iv.metrics.references import references_of
 from p3iv.planners.base import BasePlanner, Sync
 from p3iv.planners.header import SelectionScore
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
 from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
 from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
-from p3iv.plans.draws import Draws, SampleSettings, blocks_of, refuse_noise, seed_of
+from p3iv.plans.draws import Draws, SampleSettings, draws_of, refuse_noise
+from p3iv.types import Array, PlanScores
 
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the effects
@@ -66,7 +68,7 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         return emissions
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
-        return self.chain(start, goal).best_paths()[0].to(start.device)
+        return torch.from_numpy(self.chain(start, goal).best_paths()[0]).to(start.device)
 
     def calibrate(self, data: PlanningData) -> None:
         """Choose the temperature of the emissions and the weight of the effects of a plan."""
@@ -88,23 +90,14 @@ class ChainSampler:
     def __init__(self, planner: P3IVPlusNetwork, settings: SampleSettings) -> None:
         refuse_noise(settings, planner.config.planner)
         self.planner = planner.eval()
-        columns = (("chain", planner.shape.horizon), ("rescored", 1))
-        uniforms = [
-            blocks_of(torch.rand, settings.num_samples, width, seed=seed_of(settings, name), dtype=torch.float64)
-            for name, width in columns
-        ]
-        self._uniforms = torch.cat(uniforms, dim=2).flatten(0, 1)[: settings.num_samples]  # (K, T + 1)
+        self._settings = settings
 
     @torch.no_grad()
-    def draw(self, start: Tensor, goal: Tensor) -> Draws:
+    def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
         place = self.planner.scale
-        chain = self.planner.chain(start.to(place), goal.to(place), size=1)
-        parts = chain.split()
-        plans = torch.cat([part.draw(self._uniforms) for part in parts])
-        best = torch.cat([part.best_paths()[0] for part in parts])
-        marginals = torch.cat([part.marginals() for part in parts])
-        return Draws(marginals, plans, plans, self._uniforms, best, chain)
+        chain = self.planner.chain(torch.as_tensor(start).to(place), torch.as_tensor(goal).to(place), size=1)
+        return draws_of(chain, self._settings)
 
 
 def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
@@ -145,15 +138,15 @@ def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
         planner.effects.weight.fill_(WEIGHTS[best])
 
 
-def _window_scores(chain: Chain, plans: Tensor, logs: Tensor, truth: Tensor) -> Tensor:
+def _window_scores(chain: Chain, plans: Array, logs: Array, truth: Tensor) -> Tensor:
     """The score of each window if its plans (N, n, T) have these log probabilities (N, n): (N,)."""
-    window = torch.arange(len(plans))
-    first = plans[window, logs.argmax(dim=1)]
-    is_truth = (plans == truth[:, None]).all(dim=2) & (logs > -torch.inf)
-    place = is_truth.long().argmax(dim=1)
-    log_truth = torch.where(is_truth.any(dim=1), logs[window, place], chain.log_probability(truth, window))
+    window, ids = np.arange(len(plans)), truth.numpy()
+    first = torch.from_numpy(plans[window, logs.argmax(axis=1)])
+    is_truth = (plans == ids[:, None]).all(axis=2) & (logs > -np.inf)
+    place = is_truth.argmax(axis=1)
+    log_truth = np.where(is_truth.any(axis=1), logs[window, place], chain.log_probability(ids, window))
     percent = 100 * (successes(first, truth).double() + accuracies(first, truth) + ious(first, truth))
-    return percent + NLL_WEIGHT * log_truth.clamp_min(_MIN_LOG)
+    return percent + NLL_WEIGHT * torch.from_numpy(log_truth).clamp_min(_MIN_LOG)
 
 
 def standard_error(values: Tensor, groups: Tensor) -> Tensor:

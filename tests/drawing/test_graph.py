@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p3iv.drawing.graph import MAX_NODES, Plan, PlanGraph, merge_plans
+from p3iv.drawing.graph_drawing import HORIZONTAL, RIBBON, VERTICAL, Layout, Style, draw_graph, text_width, wrap_text
 from p3iv.plans.distribution import PlanDistribution
-from p3iv.report.graph import MAX_NODES, Plan, PlanGraph, merge_plans
-from p3iv.report.graph_drawing import HORIZONTAL, RIBBON, VERTICAL, Layout, Style, draw_graph, text_width, wrap_text
-from p3iv.report.write import draw_distribution
 
 NAMES = [
     "stir",
@@ -139,7 +138,7 @@ def test_wrapped_lines_fit_and_an_ellipsis_marks_a_cut(text: str, width: float, 
 
 def test_a_plan_distribution_is_drawn_as_valid_xml_with_every_step() -> None:
     plans = ("boil <water>", "pour & stir"), ("boil <water>", "serve")
-    picture = draw_distribution(PlanDistribution(plans, (0.85, 0.1), "chain"))
+    picture = PlanDistribution(plans, (0.85, 0.1), "chain").to_svg()
     root = ElementTree.fromstring(picture)  # noqa: S314 - our own
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     words = " ".join(root.itertext())

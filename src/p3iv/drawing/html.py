@@ -61,9 +61,25 @@ def number(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
 
 
+def drawing(width: float, height: float, *children: str, label: str, class_: str | None = None) -> Markup:
+    """A drawing that scales with its column, with a label for screen readers."""
+    box = f"0 0 {number(width)} {number(height)}"
+    return tag("svg", *children, viewBox=box, width=width, height=height, role="img", aria_label=label, class_=class_)
+
+
+def text(x: float, y: float, content: str, *, anchor: str = "start", class_: str | None = None) -> Markup:
+    """One line of text; y is its baseline."""
+    return tag("text", content, x=x, y=y, text_anchor=None if anchor == "start" else anchor, class_=class_)
+
+
+def percent(share: float) -> str:
+    """A share in percent with one decimal, without the sign."""
+    return f"{100 * share:.1f}"
+
+
 def style_sheet() -> str:
     """The style that all pages share."""
-    return files("p3iv.report").joinpath("style.css").read_text(encoding="utf-8")
+    return files("p3iv.drawing").joinpath("style.css").read_text(encoding="utf-8")
 
 
 def document(title: str, *parts: Markup, style: str = "") -> str:

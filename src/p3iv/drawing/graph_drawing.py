@@ -12,9 +12,8 @@ from functools import cached_property
 
 from markupsafe import Markup
 
-from p3iv.report.charts import drawing, percent, text
-from p3iv.report.graph import Edge, Node, PlanGraph
-from p3iv.report.html import join, number, shorten, tag
+from p3iv.drawing.graph import Edge, Node, PlanGraph
+from p3iv.drawing.html import drawing, join, number, percent, shorten, tag, text
 
 RIBBON = 22.0  # width of all plans together, in pixels
 ELLIPSIS = "…"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from p3iv.report.html import join, shorten, tag
+from p3iv.drawing.html import join, shorten, tag
 
 
 def test_text_is_escaped_and_markup_is_not() -> None:

@@ -1,0 +1,1 @@
+"""The commands as functions: the same words, defaults and checks, with plain arguments."""

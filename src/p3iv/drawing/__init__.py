@@ -1,0 +1,1 @@
+"""Markup that is safe by construction, and the graph of plans."""

@@ -1,0 +1,1 @@
+"""Planners and encoders as ONNX files."""

@@ -1,0 +1,279 @@
+"""Build the wheel and the sdist, install the wheel without extras in an empty environment, and try it there.
+
+usage: python -m tools.try_install
+
+Prints a line for everything that was tried and exits with 1 if something failed. It needs about 1.1 GB in the temporary
+folder while it runs. `make check` runs it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tools.environments import CONSTRAINTS, ROOT, Done, Environment, InstallError, build, make_environment
+
+PACKAGE = ROOT / "src" / "p3iv"
+MAX_WHEEL_MB, MAX_SDIST_MB = 8, 12
+NEVER_PACKED = ("__pycache__", ".venv", ".git", ".mypy_cache", ".ruff_cache", ".hypothesis", "site", "demo", "dist")
+
+# What `p3iv plan FILE.onnx` needs beside the wheel, which is then installed with --no-deps. Empty: not tried.
+TORCH_FREE: tuple[str, ...] = ()
+
+NUM_VIDEOS, NUM_SECONDS, WIDTH = 12, 14, 8
+STEPS = ("boil water", "warm the cup", "pour water", "drink")
+
+SMALL = ("--set", "optim.epochs=1")
+WORKS = (
+    ("data", "import", "folder", "source", "kitchen", "--features", "rows", "--language", "language.npz"),
+    ("data", "import", "folder", "source", "simulated", "--language", "language.npz"),
+    ("data", "simulate", "simulated"),
+    ("data", "import", "folder", "source", "packed"),
+    ("extract", "packed", "--encoder", "precomputed", "--weights", "rows", "--text-encoder", "keep"),
+    ("data", "import", "folder", "source", "filmed", "--videos", "videos"),
+    ("data", "make", "tabletop", "tabletop", "--videos", "6", "--skip-rendering"),
+    ("data", "check", "kitchen"),
+    ("data", "stats", "kitchen", "--horizons", "3"),
+    ("align", "kitchen"),
+    ("train", "kitchen", "--out", "plus", "--planner", "p3iv-plus", *SMALL),
+    ("train", "simulated", "--out", "p3iv", *SMALL),
+    ("train", "packed", "--out", "graph", "--planner", "graph", *SMALL),
+    ("evaluate", "plus", "--samples", "20"),
+    ("report", "plus"),
+    ("score", "plus/predictions.jsonl", "--actions", "plus/actions.json"),
+    ("plan", "plus", "--start", "rows/v0.npy", "--goal", "goal.npy", "--svg", "plan.svg"),
+    ("plan", "p3iv", "--start", "v0@1", "--goal", "v0@9", "--samples", "9", "--json"),
+    ("compare", "kitchen", "--planners", "random,majority", "--seeds", "0", "--horizons", "3", "--out", "compared"),
+    ("reproduce", "--list"),
+    ("reproduce", "unique-plans", "--data", "kitchen", "--out", "reproduced"),
+    ("info", "plus"),
+    ("info", "--json"),
+)
+REFUSED = (  # with what to install, at once
+    ("demo", "refused"),
+    ("data", "make", "tabletop", "refused"),
+    ("extract", "filmed"),
+    ("plan", "plus", "--start", "videos/v0.mp4@1", "--goal", "goal.npy", "--encoder", "efficientnet-lite0"),
+    ("compare", "kitchen", "--engine", "ray", "--out", "refused"),
+)
+IN_PYTHON = """
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from p3iv import Planner
+
+planner = Planner.from_pretrained("plus")
+plans = planner.plan(np.load("rows/v0.npy")[0], np.load("goal.npy"))
+assert 0 < plans.plan_probability <= 1 and len(plans.plan) == planner.horizon == 3, plans
+home = Path(sys.modules["p3iv"].__file__)
+assert home.is_relative_to(sys.prefix), f"p3iv was imported from {home}"
+"""
+ALL_HELP = """
+from typer.main import get_command
+from typer.testing import CliRunner
+from p3iv.cli.app import app
+
+def names(group, above=()):
+    for name, command in group.commands.items():
+        yield (*above, name)
+        if hasattr(command, "commands"):
+            yield from names(command, (*above, name))
+
+for words in names(get_command(app)):
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0 and "Usage: " in shown.output, (words, shown.output)
+    print(*words, sep=" ", end=", ")
+"""
+
+Trial = Callable[[], str]  # returns what there is to add about a success; raises AssertionError or InstallError
+
+
+class Trials:
+    """Runs trials, prints a line for each, and counts what failed."""
+
+    def __init__(self) -> None:
+        self.num_failed = 0
+
+    def try_(self, title: str, trial: Trial) -> bool:
+        """Run one trial; whether it succeeded."""
+        began = time.monotonic()
+        try:
+            said, fault = trial(), None
+        except (AssertionError, InstallError) as error:
+            said, fault = "", str(error)
+        self.num_failed += fault is not None
+        print(f"{'FAILED' if fault else 'ok    '} {time.monotonic() - began:5.1f} s  {title}{said}", flush=True)
+        if fault:
+            print("    " + "\n    ".join(fault.strip().splitlines()), flush=True)
+        return fault is None
+
+
+def main() -> int:
+    """Try everything in a temporary folder."""
+    began, trials = time.monotonic(), Trials()
+    with tempfile.TemporaryDirectory(prefix="p3iv-install-") as temporary:
+        folder = Path(temporary)
+        for name in ("dist", "tree", "work"):
+            (folder / name).mkdir()
+        if trials.try_("wheel and sdist are built", lambda: _build(folder)):
+            try_files(trials, folder / "dist", folder / "tree")
+            try_base_install(trials, folder)
+            try_torch_free(trials, folder)
+    verdict = f"{trials.num_failed} failed" if trials.num_failed else "everything works"
+    print(f"{verdict} ({time.monotonic() - began:.0f} s)")
+    return 1 if trials.num_failed else 0
+
+
+def _build(folder: Path) -> str:
+    build(folder / "dist", ROOT)  # the sdist, and the wheel from it
+    build(folder / "tree", ROOT, "--wheel")
+    sizes = [f"{path.name} {path.stat().st_size / 1e6:.1f} MB" for path in sorted((folder / "dist").iterdir())]
+    return f": {', '.join(sizes)}"
+
+
+def try_files(trials: Trials, dist: Path, tree: Path) -> None:
+    """What is in the wheel and in the sdist."""
+    wheel, sdist = _only(dist, "*.whl"), _only(dist, "*.tar.gz")
+    trials.try_("the wheel has the files of the package and no others", lambda: _check_wheel(wheel))
+    trials.try_("the sdist has sources, tests and documents, and no caches", lambda: _check_sdist(sdist))
+    trials.try_("the wheel of the sdist is that of the tree", lambda: _compare(wheel, _only(tree, "*.whl")))
+
+
+def _check_wheel(path: Path) -> str:
+    names = {name for name in _contents(path) if ".dist-info/" not in name}
+    files = [file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    expected = {file.relative_to(PACKAGE.parent).as_posix() for file in files}
+    assert names == expected, f"missing: {sorted(expected - names)}; not expected: {sorted(names - expected)}"
+    for needed in ("p3iv/py.typed", "p3iv/report/style.css", "p3iv/experiments/tables/paper.toml"):
+        assert needed in names, f"{needed} is missing"
+    _check_size(path, MAX_WHEEL_MB)
+    return f": {len(names)}"
+
+
+def _check_sdist(path: Path) -> str:
+    with tarfile.open(path) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    unwanted = [name for name in names if set(NEVER_PACKED) & set(name.split("/")) or name.endswith(".pyc")]
+    assert not unwanted, f"not expected: {unwanted}"
+    for needed in ("pyproject.toml", "constraints.txt", "Makefile", "LICENSE", "README.md", "tests/conftest.py"):
+        assert needed in names, f"{needed} is missing"
+    _check_size(path, MAX_SDIST_MB)
+    return f": {len(names)} files"
+
+
+def _check_size(path: Path, most: float) -> None:
+    size = path.stat().st_size / 1e6
+    assert size <= most, f"{path.name} has {size:.1f} MB; {most} at most"
+
+
+def _compare(one: Path, other: Path) -> str:
+    first, second = _contents(one), _contents(other)
+    different = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    assert not different, f"these files differ: {different}"
+    return ""
+
+
+def _contents(wheel: Path) -> dict[str, int]:
+    """The files of a wheel and their checksums."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {info.filename: info.CRC for info in archive.infolist()}
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def try_base_install(trials: Trials, folder: Path) -> None:
+    """Install the wheel without extras and run every command: those that need an extra must say so at once."""
+    environment, work = Environment(folder / "base"), folder / "work"
+    wheel = _only(folder / "dist", "*.whl")
+
+    def install() -> str:
+        make_environment(environment.folder).install("--constraint", CONSTRAINTS, wheel)
+        return f": {_megabytes(environment.folder):,.0f} MB"
+
+    if not trials.try_("the wheel is installed without extras in an empty environment", install):
+        return
+    _write_small_data(work)
+    for program, words in (("pip", ("check",)), ("p3iv", ("--version",)), *(("p3iv", words) for words in WORKS)):
+        trials.try_(_title(program, words), partial(_succeed, environment, program, words, work))
+    for words in REFUSED:
+        trials.try_(f"refused: {_title('p3iv', words)}", partial(_refuse, environment, words, work))
+    trials.try_("--help of every command", partial(_succeed, environment, "python", ("-c", ALL_HELP), work))
+    trials.try_("from p3iv import Planner", partial(_succeed, environment, "python", ("-c", IN_PYTHON), work))
+
+
+def try_torch_free(trials: Trials, folder: Path) -> None:
+    """Install the wheel with --no-deps and TORCH_FREE, and plan from an exported planner."""
+    if not TORCH_FREE:
+        return
+    environment, wheel = Environment(folder / "torch-free"), _only(folder / "dist", "*.whl")
+
+    def install() -> str:
+        make_environment(environment.folder).install("--constraint", CONSTRAINTS, *TORCH_FREE)
+        environment.install("--no-deps", wheel)
+        assert "torch" not in environment.versions(), "torch was installed"
+        return f": {_megabytes(environment.folder):,.0f} MB"
+
+    if trials.try_("the wheel is installed without torch", install):
+        words = ("plan", "plus.onnx", "--start", "rows/v0.npy", "--goal", "goal.npy")
+        trials.try_(_title("p3iv", words), partial(_succeed, environment, "p3iv", words, folder / "work"))
+
+
+def _write_small_data(folder: Path) -> None:
+    """Annotations (source/steps.csv), features (rows/*.npy) and step embeddings (language.npz) of a few videos."""
+    rng = np.random.default_rng(0)
+    lines = ["video,task,step,start_s,end_s"]
+    (folder / "source").mkdir()
+    (folder / "rows").mkdir()
+    (folder / "videos").mkdir()
+    (folder / "videos" / "v0.mp4").touch()
+    for number in range(NUM_VIDEOS):
+        order = STEPS if number % 2 else (STEPS[1], STEPS[0], *STEPS[2:])
+        lines += [f"v{number},make tea,{step},{3 * at + 1},{3 * at + 3}" for at, step in enumerate(order)]
+        np.save(folder / "rows" / f"v{number}.npy", rng.normal(size=(NUM_SECONDS, WIDTH)).astype(np.float32))
+    (folder / "source" / "steps.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    np.savez(folder / "language.npz", step=np.array(STEPS), embedding=rng.normal(size=(len(STEPS), WIDTH)))
+    np.save(folder / "goal.npy", rng.normal(size=WIDTH).astype(np.float32))
+
+
+def _succeed(environment: Environment, program: str, words: Sequence[str], work: Path) -> str:
+    done = environment.run(program, *words, cwd=work)
+    assert done.returncode == 0, f"exit code {done.returncode}\n{_printed(done)}"
+    return ""
+
+
+def _refuse(environment: Environment, words: Sequence[str], work: Path) -> str:
+    done = environment.run("p3iv", *words, cwd=work)
+    said = done.stderr.strip().splitlines()
+    assert (done.returncode, done.stdout, len(said)) == (1, "", 1), _printed(done)
+    assert "Type: pip install '" in said[0], said[0]
+    assert not (work / "refused").exists(), "the folder was written"
+    return ""
+
+
+def _printed(done: Done) -> str:
+    return (done.stdout + done.stderr)[-3000:]
+
+
+def _title(program: str, words: Sequence[str]) -> str:
+    return " ".join((program, *words))
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()) / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())
