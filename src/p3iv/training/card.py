@@ -25,8 +25,8 @@ from p3iv.metrics.intervals import Interval
 from p3iv.planners.header import Header
 from p3iv.planners.registry import planner_class
 from p3iv.training.run_folder import CARD_FILE, RunEnvironment, read_training
-from p3iv.types import counted
-from p3iv.validation import UNFIT, make_plain
+from p3iv.types import UNFIT, counted
+from p3iv.validation import make_plain
 
 NUM_STEPS_SHOWN: Final = 12
 
