@@ -91,6 +91,8 @@ def test_first_plan(demo: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
     videos.mkdir(parents=True)
     (tmp_path / "demo" / "run").symlink_to(demo / "run")
     (videos / "tabletop-0081.mp4").symlink_to(demo / "tabletop" / "videos" / "tabletop-0001.mp4")
+    (pairs,) = blocks(TUTORIALS / "first_plan.md", "csv")
+    (tmp_path / "pairs.csv").write_text(pairs)
     run_page("first_plan.md", p3iv)
     (example,) = blocks(TUTORIALS / "first_plan.md", "python")
     with chdir(tmp_path):
