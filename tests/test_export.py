@@ -71,9 +71,7 @@ def test_the_same_run_gives_the_same_bytes(plus_run: Path, tmp_path: Path) -> No
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "other.onnx").read_bytes()
 
 
-def test_a_file_with_other_scores_is_not_kept(
-    plus_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_other_scores_is_not_kept(plus_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "build_plus", lambda graph, planner: _scaled(graph, planner))
     with pytest.raises(CheckpointError, match=r"was not written: its scores differ from those of torch by"):
         export.export_planner(plus_run, tmp_path / "x.onnx")

@@ -169,7 +169,9 @@ def random_planner(run: Path, settings: dict[str, Any]) -> TrainedPlanner:
 
 
 @given(data=st.data())
-def test_a_changed_byte_is_found(exported: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+def test_a_changed_byte_is_found(
+    exported: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
     content = bytearray(exported["plus_run"].read_bytes())
     place = data.draw(st.integers(0, len(content) - 1))
     content[place] ^= data.draw(st.integers(1, 255))
@@ -260,7 +262,11 @@ HOSTILE = {
     "its header|names for": lambda model: header_with(model, names=["one"]),
     "checkpoint format 99": lambda model: header_with(model, format=99),
     "planner 'ddn'|cannot be exported": lambda model: header_with(
-        model, config={**json.loads(next(e.value for e in model.metadata_props if e.key == "p3iv"))["config"], "planner": "ddn"}
+        model,
+        config={
+            **json.loads(next(e.value for e in model.metadata_props if e.key == "p3iv"))["config"],
+            "planner": "ddn",
+        },
     ),
     "no header": lambda model: helper.set_model_props(model, {}),
 }
