@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from p3iv.environment import own_version
 from p3iv.errors import CheckpointError, HubError, MissingExtraError, P3ivError
+from p3iv.shipped import shipped_planner
 from p3iv.types import listed
 from p3iv.validation import cut, shown
 
@@ -81,12 +82,6 @@ def parse_hub_name(text: str, revision: str | None = None) -> HubName | None:
     if found is None or ".." in text or "--" in found["repo"]:
         return None
     return HubName(found["repo"], revision or found["revision"], bool(found["explicit"]))
-
-
-def shipped_planner(name: str) -> Path | None:
-    """The planner of that name that comes with the package; None if there is none."""
-    shipped: dict[str, Path] = {}
-    return shipped.get(name)
 
 
 def _exists(text: str) -> bool:

@@ -18,6 +18,7 @@ from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push,
 from p3iv.cli.console import err, out, print_json, print_note
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
+from p3iv.shipped import SHIPPED, ShippedClip, shipped_clips, shipped_planner
 from p3iv.types import counted
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def info(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN|DIR]", help="A run, a checkpoint file, OWNER/NAME on the hub, or a dataset folder."
+            metavar="[RUN|DIR]",
+            help=f"A run, a checkpoint file, {' or '.join(SHIPPED)}, OWNER/NAME on the hub, or a dataset folder.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -145,12 +147,21 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         known = read_header(planner_file(find_planner(path, on_note=print_note)))
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
+    clips = shipped_clips(str(path)) if shipped_planner(path) else ()
     if as_json:
         content = {name: asdict(identity) if identity else None for name, identity in identities.items()}
-        print_json({"path": str(path), "label": label, **content})
+        print_json({"path": str(path), "label": label, **content, **({"clips": clips} if clips else {})})
         return
     rows = [(name.replace("_", " "), each.long if each else "not known") for name, each in identities.items()]
     _print_rows([(str(path), label), *rows])
+    _print_clips(clips)
+
+
+def _print_clips(clips: Sequence[ShippedClip]) -> None:
+    for clip in clips:
+        out.print(f"\n{clip.planner}/{clip.file}: {clip.task}, {clip.length_s} s, not in its training videos")
+        out.print(f"  from {clip.start_s} s to {clip.goal_s} s: {' -> '.join(clip.steps)}")
+        out.print(f"  try: {clip.command}", soft_wrap=True)
 
 
 def main() -> None:

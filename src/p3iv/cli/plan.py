@@ -27,6 +27,7 @@ from p3iv.cli.options import (
 from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError
 from p3iv.files import write_text
+from p3iv.shipped import shipped_clips, shipped_planner
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 MOMENT_HELP = f"{MOMENT_FORMS}."
@@ -38,8 +39,8 @@ SAMPLES_HELP = (
 
 def plan_command(
     run: RunDir,
-    start: Annotated[str, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)],
-    goal: Annotated[str, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)],
+    start: Annotated[str | None, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)] = None,
+    goal: Annotated[str | None, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)] = None,
     data: MovedDataset = None,
     top: Annotated[int, number_option("--top", "Number of plans to print.", max=MAX_PLANS)] = 5,
     samples: Annotated[int | None, number_option("--samples", SAMPLES_HELP)] = None,
@@ -72,6 +73,8 @@ def plan_command(
     from p3iv.moments import EncoderChoice, needs_encoder
     from p3iv.planner import NUM_PLANS, Planner
 
+    if start is None or goal is None:
+        start, goal = _example_of(run, start, goal)
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
     if (encoder or weights or allow_download) and not (needs_encoder(start) or needs_encoder(goal)):
@@ -101,6 +104,15 @@ def plan_command(
         out.print(plans.to_text(top))
         if svg is not None:
             out.print(f"\n-> {svg}")
+
+
+def _example_of(run: Path, start: str | None, goal: str | None) -> tuple[str, str]:
+    """The moments of the example of a planner that comes with p3iv, if the user gave none."""
+    if start or goal or not shipped_planner(run):
+        raise ConfigError(f"A plan leads from one moment to another: pass --start and --goal. {EXAMPLE}")
+    example = shipped_clips(str(run))[0]
+    print_note(f"an example: {example.command}")
+    return example.start, example.goal
 
 
 def _use_threads(number: int) -> None:
