@@ -270,7 +270,9 @@ def _draw_one(forward: Array, into: Array, uniforms: Array) -> Array:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
     drawn = [_pick(forward[-1][None], np.zeros(len(uniforms), dtype=np.int64), uniforms[:, len(forward) - 1])]
     for position in range(len(forward) - 2, -1, -1):
-        following, row = np.unique(drawn[-1], return_inverse=True)
+        is_drawn = np.zeros(forward.shape[1], dtype=bool)
+        is_drawn[drawn[-1]] = True
+        following, row = np.flatnonzero(is_drawn), (is_drawn.cumsum() - 1)[drawn[-1]]
         picked = np.empty_like(row)
         size = max(1, MAX_ELEMENTS // forward.shape[1])
         for first in range(0, len(following), size):
@@ -283,11 +285,13 @@ def _draw_one(forward: Array, into: Array, uniforms: Array) -> Array:
 
 def _pick(log_weights: Array, row: Array, uniform: Array) -> Array:
     """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
-    total = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)  # (J, A)
-    wanted = uniform * total[row, -1]
-    steps = [2**power for power in reversed(range(total.shape[1].bit_length()))]  # 64, 32, .. 1: a binary search
-    padded = np.pad(total, ((0, 0), (0, sum(steps) - total.shape[1])), constant_values=np.inf)
-    begin, entries = row * padded.shape[1], padded.ravel()
+    num_rows, num_actions = log_weights.shape
+    steps = [2**power for power in reversed(range(num_actions.bit_length()))]  # 64, 32, .. 1: a binary search
+    total = np.full((num_rows, sum(steps)), np.inf)
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    np.cumsum(weights, axis=1, out=total[:, :num_actions])
+    wanted = uniform * total[row, num_actions - 1]
+    begin, entries = row * total.shape[1], total.ravel()
     place = begin.copy()
     for step in steps:
         place += step * (entries[place + (step - 1)] <= wanted)

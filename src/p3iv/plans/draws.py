@@ -70,9 +70,10 @@ class Draws:
     def frequencies(self) -> Array:
         """How often each action was drawn at each position in the paper's plans: (N, T, A) float64."""
         windows, samples, horizon = self.argmax.shape
-        counts = np.zeros(self.marginals.shape)
-        np.add.at(counts, (np.arange(windows)[:, None, None], np.arange(horizon), self.argmax), 1.0)
-        return counts / samples
+        num_actions = self.marginals.shape[2]
+        row = np.arange(windows)[:, None, None] * horizon + np.arange(horizon)
+        counts = np.bincount((row * num_actions + self.argmax).ravel(), minlength=self.marginals.size)
+        return counts.reshape(self.marginals.shape) / samples
 
     def plans(self, mode: str, transitions: Array) -> Array:
         """The K plans of every pair in one of MODES, (N, K, T); `chain` draws from marginals and transitions."""
