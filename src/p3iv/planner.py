@@ -97,7 +97,7 @@ class Planner:
 
         Example:
             >>> Planner.from_pretrained("tabletop-demo", device="cpu")
-            <Planner tabletop-demo: p3iv-plus, 3 steps of 60 actions, torch on cpu>
+            <Planner tabletop-demo: p3iv-plus, 3 steps of 90 actions, torch on cpu>
         """
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
