@@ -21,7 +21,7 @@ from pathlib import Path
 from p3iv.shipped import shipped_clip, shipped_planner
 
 from benchmarks.timing import make_parser
-from p3iv.export import export_planner
+from p3iv.export.planner import export_planner
 
 SOURCES = Path(__file__).parents[1] / "src"
 CLIP, START, GOAL = "tabletop-demo/repot.mp4", "2", "13"

@@ -127,7 +127,7 @@ def plan_without_torch(folder: Path, *arguments: object) -> dict[str, Any]:
 
 
 def test_plan_needs_no_torch(p3iv: RunP3iv, plus_run: Path, tmp_path: Path) -> None:
-    p3iv("export", plus_run, "--out", "x.onnx", "--encoder", "none")
+    p3iv("export", plus_run, "--out", "x.onnx", "--encoder-precision", "none")
     width = read_header(plus_run / BEST).shape.feature_width
     for name, row in zip("ab", np.random.default_rng(0).standard_normal((2, width)), strict=True):
         np.save(tmp_path / f"{name}.npy", row.astype(np.float32))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from p3iv.cli.console import out, print_json, print_next, print_note
-from p3iv.cli.options import AsJson, Overwrite, RunDir, choice, file_option, weights_option
+from p3iv.cli.options import AnyPlanner, AsJson, Overwrite, choice, file_option, weights_option
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from p3iv.export.planner import ExportReport
     from p3iv.onnx_model import Port
 
-EXAMPLE = "Example: p3iv export runs/mine --out planner.onnx --encoder int8"
+EXAMPLE = "Example: p3iv export runs/mine --out planner.onnx --encoder-precision int8"
 
 ENCODERS = ("float32", "int8", "none")
 
 
 def export_command(
-    run: RunDir,
+    planner: AnyPlanner,
     target: Annotated[
-        Path | None, file_option("--out", "The .onnx file to write; without it, planner.onnx in RUN.")
+        Path | None, file_option("--out", "The .onnx file to write; without it, planner.onnx in the run folder.")
     ] = None,
     form: Annotated[str, choice("--format", ("onnx",), help="The file format.")] = "onnx",
     encoder: Annotated[
         str,
         choice(
-            "--encoder",
+            "--encoder-precision",
             ENCODERS,
             help="The image encoder to write beside it, as FILE.encoder.onnx, so that videos and pictures can be "
             "planned from: as it is, in int8 (smaller and faster, features slightly different), or none.",
@@ -48,18 +48,19 @@ def export_command(
     """
     from p3iv.planners.onnx_planner import EXPORTED, encoder_beside
 
-    path = target or (run.parent if run.is_file() else run) / EXPORTED
+    path = target or (planner if planner.is_dir() else planner.parent if planner.is_file() else Path()) / EXPORTED
     if path.suffix.lower() != ".onnx":
         raise ConfigError(f"--out {path}, but it must end in .{form}.")
     for file in (path, encoder_beside(path)):
         if file.exists() and not overwrite:
             raise ConfigError(f"{file} is there already. Pass --overwrite to replace it, or another --out.")
     from p3iv.export.planner import export_planner
-    from p3iv.planners.header import BEST, read_header
+    from p3iv.hub import find_planner
+    from p3iv.planners.header import planner_file, read_header
 
-    features = read_header(run if run.is_file() else run / BEST).encoder
-    written = _export_encoder(features, encoder_beside(path), encoder, weights)
-    report = export_planner(run, path)
+    source = planner_file(find_planner(planner, on_note=print_note))
+    written = _export_encoder(read_header(source).encoder, encoder_beside(path), encoder, weights)
+    report = export_planner(source, path)
     if as_json:
         print_json({**asdict(report), "encoder": asdict(written) if written else None})
     else:

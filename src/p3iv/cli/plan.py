@@ -14,12 +14,13 @@ from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import err, out, print_json, print_next, print_note
 from p3iv.cli.options import (
     AllowDownload,
+    AnyPlanner,
     AsJson,
     Device,
     Ensemble,
     MovedDataset,
-    RunDir,
     Threads,
+    choice,
     encoder_option,
     file_option,
     mode_option,
@@ -52,7 +53,7 @@ PlanPair = Callable[[str, str], "PlanDistribution"]
 
 
 def plan_command(
-    run: RunDir,
+    run: AnyPlanner,
     start: Annotated[str | None, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)] = None,
     goal: Annotated[
         str | None, typer.Option("--goal", metavar="MOMENT", help="Another moment, in one of the same forms.")
@@ -70,6 +71,15 @@ def plan_command(
     ] = None,
     weights: Annotated[str | None, weights_option(f", as in `extract`. {WEIGHTS_HELP}.")] = None,
     allow_download: AllowDownload = False,
+    backend: Annotated[
+        str | None,
+        choice(
+            "--backend",
+            ("torch", "onnx"),
+            help="What computes the plans: torch, or onnx, which needs the planner.onnx of `p3iv export`. Without it, "
+            "as the file is.",
+        ),
+    ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,
@@ -95,7 +105,7 @@ def plan_command(
     _check_moments(start, goal, pairs, svg, has_encoder=chosen != EncoderChoice())
     _use_threads(threads)
     planner = Planner.from_pretrained(
-        run, device=device, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
+        run, device=device, backend=backend, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
     )
 
     def plan(start: str, goal: str) -> PlanDistribution:

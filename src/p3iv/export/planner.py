@@ -20,7 +20,7 @@ from p3iv.export.networks import build_p3iv, build_plus
 from p3iv.files import atomic_file
 from p3iv.onnx_model import Port
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
-from p3iv.planners.header import BEST, metadata_of
+from p3iv.planners.header import metadata_of, planner_file
 from p3iv.planners.layers import Standardised
 from p3iv.planners.onnx_planner import EXPORTABLE, EXPORTED, OnnxPlanner, load_exported
 from p3iv.planners.p3iv.network import P3IVNetwork
@@ -57,7 +57,7 @@ def export_planner(source: Path, out: Path | None = None) -> ExportReport:
         ConfigError: a planner that cannot be exported.
         CheckpointError: there is no such planner, or the file would give other plans than torch.
     """
-    trained = load_planner(source if source.is_file() else source / BEST)
+    trained = load_planner(planner_file(source))
     path = out or (source.parent if source.is_file() else source) / EXPORTED
     model = build_model(trained)
     with atomic_file(path) as temporary:
