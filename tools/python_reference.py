@@ -83,7 +83,8 @@ def _parameter(parameter: inspect.Parameter, known: inspect.Signature) -> Iterat
     before = kinds[kinds.index(parameter) - 1].kind if parameter != kinds[0] else None
     if parameter.kind is parameter.KEYWORD_ONLY and before not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
         yield "*"
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    is_list, is_dict = parameter.kind is parameter.VAR_POSITIONAL, parameter.kind is parameter.VAR_KEYWORD
+    stars = "**" if is_dict else "*" if is_list else ""
     default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
     if parameter.name != "self":
         yield f"{stars}{parameter.name}: {annotation(parameter.annotation)}{default}"
@@ -167,7 +168,7 @@ def fields_of(kind: type) -> list[str]:
 
 
 def result_classes(depth: int = 2) -> list[type]:
-    """The classes that public functions and methods return, and those of their fields, where they are of this package."""
+    """The classes of this package that public functions and methods return, and those of their fields."""
     functions = [getattr(p3iv, name) for name in public_names()]
     functions += [method for kind in functions if inspect.isclass(kind) for _, method in methods_of(kind)]
     waiting = [

@@ -36,7 +36,7 @@ def describe_environment() -> Environment:
     required = requirements()
     packages = {name: _version(name) for names in required.values() for name in names}
     return Environment(
-        p3iv=_version("p3iv") or "not installed",
+        p3iv=own_version(),
         python=platform.python_version(),
         platform=platform.platform(),
         processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
@@ -45,6 +45,11 @@ def describe_environment() -> Environment:
         packages=packages,
         extras={extra: all(packages[name] for name in names) for extra, names in required.items() if extra},
     )
+
+
+def own_version() -> str:
+    """The version of p3iv, from its metadata."""
+    return _version("p3iv") or "not installed"
 
 
 def requirements() -> dict[str, dict[str, str]]:

@@ -17,6 +17,7 @@ from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_
 from p3iv.errors import FeatureError, PlanError
 from p3iv.features.store import join_rows
 from p3iv.planners.matching import check_features
+from p3iv.shipped import shipped_clip
 from p3iv.types import Array
 from p3iv.validation import shown
 
@@ -129,9 +130,11 @@ class MomentReader:
 
     def _find_dataset(self) -> Dataset | None:
         if self.dataset is None and (self._run or self._data):
-            from p3iv.training.run_folder import dataset_of
+            from p3iv.training.run_folder import ENVIRONMENT_FILE, dataset_of
 
-            self.use_dataset(dataset_of(self._run or Path(), self._data))
+            run = self._run or Path()
+            if self._data or (run / ENVIRONMENT_FILE).is_file():  # a planner from the hub has none
+                self.use_dataset(dataset_of(run, self._data))
         return self.dataset
 
     def _rows(self, text: str) -> Array:
@@ -144,7 +147,7 @@ class MomentReader:
             if Path(video).suffix.lower() in ONE_MOMENT:
                 kind = "a file of features" if video.lower().endswith(".npy") else "a picture"
                 raise PlanError(f"{video} is {kind}; write it without @{text.rpartition('@')[2]}.")
-            return encode_moment(Path(video), second, self.encoder)
+            return encode_moment(shipped_clip(video) or Path(video), second, self.encoder)
         if not _is_file(text):
             raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
@@ -155,7 +158,7 @@ class MomentReader:
             from p3iv.extraction.worker import encode_picture
             from p3iv.features.pictures import read_picture
 
-            encoder = self.encoder  # first, because without one it does not matter what is in the file
+            encoder = self.encoder  # first: without one, what is in the file does not matter
             return encode_picture(read_picture(path), encoder, text)
         raise PlanError(f"{text} does not say which moment of the file. A moment is {MOMENT_FORMS}.")
 
@@ -258,9 +261,9 @@ def split_moment(text: str) -> tuple[str, float] | None:
 
 
 def is_of_dataset(text: str) -> bool:
-    """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is not a file."""
+    """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is neither a file nor a clip that comes with p3iv."""
     moment = split_moment(text)
-    return moment is not None and not _is_file(moment[0])
+    return moment is not None and not _is_file(moment[0]) and shipped_clip(moment[0]) is None
 
 
 def needs_encoder(text: str) -> bool:

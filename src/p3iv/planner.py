@@ -20,9 +20,10 @@ import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
 from p3iv.errors import ConfigError, PlanError
+from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
-from p3iv.planners.header import BEST, Backend, Header
+from p3iv.planners.header import Backend, Header, planner_file
 from p3iv.planners.onnx_planner import EXPORTED, encoder_beside, load_exported
 from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
@@ -51,9 +52,16 @@ class Planner:
         3
     """
 
-    def __init__(self, backend: Backend, reader: MomentReader | None = None, *, source: Path | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        reader: MomentReader | None = None,
+        *,
+        source: Path | None = None,
+        is_ensemble: bool = False,
+    ) -> None:
         """Use a loaded backend; `from_pretrained` is the usual way to a planner."""
-        self._backend, self._source = backend, source
+        self._backend, self._source, self._is_ensemble = backend, source, is_ensemble
         self._sampler = lru_cache(maxsize=4)(backend.sampler)
         self._reader = reader or MomentReader(backend.header)
 
@@ -89,16 +97,17 @@ class Planner:
 
         Example:
             >>> Planner.from_pretrained("tabletop-demo", device="cpu")
-            <Planner tabletop-demo: p3iv-plus, 3 steps of 60 actions, torch on cpu>
+            <Planner tabletop-demo: p3iv-plus, 3 steps of 90 actions, torch on cpu>
         """
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
-        files = [_find_file(one, revision, backend) for one in (path, *ensemble)]
+        places = [find_planner(one, revision, on_note=on_note) for one in (path, *ensemble)]
+        files = [_file_of(place, backend) for place in places]
         loaded = _load(files, device, backend)
-        run = next((folder for folder in files[0].parents if folder / BEST == files[0]), None)
+        run = places[0] if places[0].is_dir() else None
         choice = _choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
-        return cls(loaded, reader, source=run or files[0])
+        return cls(loaded, reader, source=places[0], is_ensemble=len(places) > 1)
 
     @property
     def header(self) -> Header:
@@ -173,7 +182,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> plans = planner.plan("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14")
+            >>> plans = planner.plan("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13")
             >>> len(plans.plan)
             3
         """
@@ -199,7 +208,7 @@ class Planner:
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
             >>> clip = "tabletop-demo/repot.mp4"
-            >>> [len(plans.plan) for plans in planner.plan_many([f"{clip}@2", f"{clip}@4"], [f"{clip}@14"] * 2)]
+            >>> [len(plans.plan) for plans in planner.plan_many([f"{clip}@2", f"{clip}@4"], [f"{clip}@13"] * 2)]
             [3, 3]
         """
         first, second = list(starts), list(goals)
@@ -212,7 +221,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> pairs = [("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14")]
+            >>> pairs = [("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13")]
             >>> for plans in planner.plan_each(pairs):
             ...     print(len(plans.plan))
             3
@@ -226,7 +235,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> best = planner.best_plans("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14", 2)
+            >>> best = planner.best_plans("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13", 2)
             >>> best[0][1] >= best[1][1]
             True
         """
@@ -252,7 +261,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> len(planner.sample("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14", 10))
+            >>> len(planner.sample("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13", 10))
             10
         """
         draws = self._draw(start, goal, _settings(num_samples, seed))
@@ -266,7 +275,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> pair = "tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14"
+            >>> pair = "tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13"
             >>> plans = planner.plan(*pair)
             >>> abs(planner.probability(*pair, plans.plan) - plans.plan_probability) < 1e-9
             True
@@ -281,6 +290,44 @@ class Planner:
         action_ids = np.array([[self.names.index(step) for step in plan]])
         chain = plan_chain(draws, self._backend.transitions)
         return min(1.0, float(plan_probability(draws, action_ids, chain)[0]))
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write what is needed to use the planner into a folder: the planner, its scores, settings and model card.
+
+        Raises:
+            P3ivError: the folder cannot be written, or this planner has no files of its own (an ensemble).
+
+        Example:
+            >>> folder = Planner.from_pretrained("tabletop-demo").save_pretrained("shared/kitchen")
+            >>> Planner.from_pretrained(folder).horizon
+            3
+        """
+        from p3iv.evaluation.pretrained import save_pretrained
+
+        return save_pretrained(self._own_files(), Path(folder))
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Push the planner with its scores and model card to the Hugging Face hub; returns its address.
+
+        Args:
+            repo_id: `"owner/name"`.
+            options: private, revision, licence, commit_message, token and create_pr of `p3iv.hub.push_to_hub`.
+
+        Raises:
+            HubError: saying why it cannot be pushed, and what to type.
+
+        Example:
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> planner.push_to_hub("owner/kitchen", private=True)  # doctest: +SKIP
+        """
+        from p3iv.hub import push_to_hub
+
+        return push_to_hub(self._own_files(), repo_id, **options)
+
+    def _own_files(self) -> Path:
+        if self._source is None or self._is_ensemble:
+            raise PlanError("This planner is an ensemble, which has no files of its own: save its members one by one.")
+        return self._source
 
     def _draw(self, start: Moment, goal: Moment, settings: SampleSettings) -> Draws:
         ends = (self._reader.read(moment, which) for which, moment in (("start", start), ("goal", goal)))
@@ -301,14 +348,13 @@ def _settings(num_samples: int | None, seed: int) -> SampleSettings:
     return SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
 
 
-def _find_file(path: str | Path, revision: str | None, backend: str | None) -> Path:  # noqa: ARG001 the hub comes next
-    """The file of a planner, for a backend."""
-    found = Path(path)
-    if found.is_file():
-        return found
-    exported = found / EXPORTED
-    is_wanted = backend == "onnx" or (backend is None and not ((found / BEST).exists() and find_spec("torch")))
-    return exported if is_wanted and (backend == "onnx" or exported.is_file()) else found / BEST
+def _file_of(place: Path, backend: str | None) -> Path:
+    """The file of a planner, for a backend; by default that of torch, where there is one and torch is installed."""
+    if place.is_file():
+        return place
+    checkpoint, exported = planner_file(place), place / EXPORTED
+    is_needed = exported.is_file() and not (checkpoint.is_file() and find_spec("torch"))
+    return exported if backend == "onnx" or (backend is None and is_needed) else checkpoint
 
 
 def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:

@@ -6,10 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from p3iv.cli.console import out, print_json, print_note
-from p3iv.cli.options import AsJson, Overwrite, RunDir, choice, file_option
+from p3iv.cli.console import out, print_json, print_next, print_note
+from p3iv.cli.options import AsJson, Overwrite, RunDir, choice, file_option, weights_option
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ ENCODERS = ("float32", "int8", "none")
 def export_command(
     run: RunDir,
     target: Annotated[
-        Path | None, file_option("--out", "The .onnx file to write; by default planner.onnx in RUN.")
+        Path | None, file_option("--out", "The .onnx file to write; without it, planner.onnx in RUN.")
     ] = None,
     form: Annotated[str, choice("--format", ("onnx",), help="The file format.")] = "onnx",
     encoder: Annotated[
@@ -38,10 +36,7 @@ def export_command(
             "planned from: as it is, in int8 (smaller and faster, features slightly different), or none.",
         ),
     ] = "float32",
-    weights: Annotated[
-        str | None,
-        typer.Option("--weights", metavar="PATH", help="Weights of the encoder, if not the packaged ones."),
-    ] = None,
+    weights: Annotated[str | None, weights_option(", if not the packaged ones.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -69,6 +64,7 @@ def export_command(
         print_json({**asdict(report), "encoder": asdict(written) if written else None})
     else:
         _show(report, written)
+        print_next("info", report.path)
 
 
 def _export_encoder(
@@ -101,8 +97,6 @@ def _show(report: ExportReport, encoder: EncoderReport | None) -> None:
         precision = f"{encoder.name} in {encoder.precision}"
         out.print(f"{precision}, {_megabytes(encoder.num_bytes)} -> {encoder.path}")
         out.print(f"  cosine of its features with those of torch: at least {encoder.min_cosine:.4f}")
-    moment = "clip.mp4@12.5" if encoder is not None else "features.npy"
-    out.print(f"next: p3iv plan {report.path} --start {moment} --goal {moment.replace('12.5', '71')}")
 
 
 def _shape(port: Port) -> str:

@@ -13,10 +13,12 @@ from torch import Tensor
 from p3iv.catalogue import DEFAULT_MODE, RANDOM, RETRIEVAL
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
-from p3iv.errors import ConfigError, PlanError
+from p3iv.errors import ConfigError, PlanError, one_of
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
+from p3iv.evaluation.pretrained import write_run_card
 from p3iv.evaluation.result import (
+    EVALUATION_FILE,
     Evaluation,
     EvaluationFiles,
     PositionScore,
@@ -61,7 +63,7 @@ class EvaluationRequest:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ConfigError(f"--mode {self.mode}, but it must be one of {', '.join(MODES)}.")
+            raise ConfigError(f"--mode {self.mode}, but it must be {one_of(self.mode, MODES)}")
 
 
 def evaluation_files(run: Path, side: Side, settings: SampleSettings, num_others: int = 0) -> EvaluationFiles:
@@ -103,6 +105,8 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
     with files.replacing():
         replaced = _own_evaluation(files.evaluation, header) if data.fingerprint != header.data_fingerprint else None
         found = _evaluate(request, trained, dataset, data, files=files, notes=notes)
+        if files.evaluation.name == EVALUATION_FILE:
+            write_run_card(request.run, header)
     if replaced:
         request.on_note(
             f"{files.evaluation} had the scores on {replaced.data}, which the planner was trained on; they were "
@@ -229,6 +233,7 @@ def _summarise(
     marginals = mean_intervals(tally.values(f"marginals {request.mode}"), clusters)
     return Evaluation(
         data=data.label,
+        data_fingerprint=data.fingerprint,
         planner=header.config.planner,
         preset=header.config.preset,
         seed=header.config.seed,

@@ -65,6 +65,7 @@ class Evaluation(_Part):
 
     format: Literal[3] = FORMAT
     data: str  # label of the dataset; contains SIMULATED where the features are simulated
+    data_fingerprint: str = ""  # of its features, language and windows, as in the header of a checkpoint
     planner: str
     preset: str
     seed: int

@@ -24,8 +24,8 @@ from torch import nn
 
 from p3iv.encoders.base import Clips, EncoderOptions, Rows
 from p3iv.encoders.efficientnet_lite0 import MEAN, NAME, SCALE, EfficientNetLite0Encoder, SameConv
-from p3iv.encoders.identity import EncoderIdentity, find_difference
-from p3iv.encoders.onnx_encoder import BACKEND, METADATA_KEY, EncoderCard, OnnxEncoder
+from p3iv.encoders.identity import ONNX, EncoderIdentity, find_difference
+from p3iv.encoders.onnx_encoder import METADATA_KEY, EncoderCard, OnnxEncoder
 from p3iv.errors import ConfigError, FeatureError, MissingExtraError
 from p3iv.export.graph import Graph, sealed
 from p3iv.features.pictures import Framing, Picture, frame_picture
@@ -82,7 +82,7 @@ def export_encoder(expected: EncoderIdentity, out: Path, precision: str, weights
 
 def build_model(encoder: EfficientNetLite0Encoder, precision: str) -> onnx.ModelProto:
     """The model of an encoder: `clips` (B, 1, 3, S, S) uint8 -> `features` (B, F)."""
-    identity = replace(encoder.identity, backend=BACKEND, precision=precision)
+    identity = replace(encoder.identity, backend=ONNX, precision=precision)
     sizes = (encoder.width, encoder.frames_per_second, encoder.frames_per_clip)
     metadata = {METADATA_KEY: json.dumps(asdict(EncoderCard(identity, *sizes, encoder.framing)))}
     graph = Graph()

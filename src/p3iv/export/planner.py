@@ -87,12 +87,14 @@ def build_model(trained: TrainedPlanner) -> ModelProto:
     else:
         name = trained.header.config.planner
         raise ConfigError(f"planner={name} cannot be exported, only {' and '.join(EXPORTABLE)}.")
-    graph.constant_output("transitions_row", transitions.row)
-    graph.constant_output("transitions_paper", transitions.paper)
+    matrices: dict[str, Any] = {"transitions_row": transitions.row, "transitions_paper": transitions.paper}
     if isinstance(planner, P3IVPlusNetwork):
-        graph.constant_output("log_transitions", planner.beta * planner.log_transitions)
-        if float(planner.effects.weight):
-            graph.constant_output("log_both", planner.effects.weight * planner.effects.overlap)
+        matrices["log_transitions"] = planner.beta * planner.log_transitions
+        if weight := float(planner.effects.weight):
+            matrices["log_both"] = weight * planner.effects.overlap.double()
+    for name, matrix in matrices.items():
+        dtype = np.float64 if name == "log_both" else None
+        graph.output(graph.constant(matrix, dtype, name), *matrix.shape, dtype=dtype)
     return graph.model(_metadata(trained, _scaling(planner)))
 
 
@@ -160,7 +162,7 @@ def _scores_of(planner: Any, pair: Pairs) -> list[Array]:
     if isinstance(planner, P3IVPlusNetwork):
         found = [planner(start, goal).emissions / planner.temperature]
         if weight := float(planner.effects.weight):
-            found.append(weight * torch.from_numpy(planner.effects.terms(start, goal)[0]))
+            found.append(weight * torch.from_numpy(planner.effects.each(start, goal)))
     else:
         hidden = planner.decode(planner.tokens(start, goal), None if latents is None else latents[None])[0]
         found = [planner.action_head(hidden)]

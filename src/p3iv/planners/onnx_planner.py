@@ -198,11 +198,13 @@ def ports_of(header: Header, *, is_rescored: bool) -> tuple[Ports, Ports, Ports]
     inputs = {"start": pair, "goal": pair} | ({"latents": Port(dtype, (None, latents))} if latents else {})
     plans = Port(dtype, (None if is_plus or latents else 1, shape.horizon, shape.num_actions))
     scores = {"log_emissions" if is_plus else "action_logits": plans}
+    square = (shape.num_actions, shape.num_actions)
     names = ["transitions_row", "transitions_paper"] + ["log_transitions"] * is_plus
+    matrices = {name: Port(dtype, square) for name in names}
     if is_plus and is_rescored:
-        scores["log_each"] = Port(dtype, (None, shape.num_actions))
-        names.append("log_both")
-    return inputs, scores, {name: Port(dtype, (shape.num_actions, shape.num_actions)) for name in names}
+        scores["log_each"] = Port("float64", (None, shape.num_actions))
+        matrices["log_both"] = Port("float64", square)
+    return inputs, scores, matrices
 
 
 def _check_size(header: Header, num_bytes: int) -> None:

@@ -30,8 +30,17 @@ from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import planner_class
 from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
+from p3iv.training.card import write_card
 from p3iv.training.distributed import World, join_world
-from p3iv.training.run_folder import RUN_FILES, MetricsTable, check_run, cpu_seconds_until, open_run, write_card
+from p3iv.training.run_folder import (
+    CARD_FILE,
+    RUN_FILES,
+    MetricsTable,
+    check_run,
+    cpu_seconds_until,
+    describe_run,
+    open_run,
+)
 from p3iv.training.tracking import TRACKING_FILE, Trackers
 from p3iv.types import OnProgress, PlanScores, Progress, counted, hash_number
 
@@ -186,8 +195,9 @@ class _TrainingRun:
             is_completed = True
         finally:
             self.trackers.finish(completed=is_completed)
-            if table is not None:
-                write_card(self.request.run, self.header, describe_amounts(self.data), self.notes, self.cpu_s)
+            is_new = self.progress.epoch > begin or not (self.request.run / CARD_FILE).exists()
+            if table is not None and is_new:
+                write_card(self.request.run, self.header)
         done = self.progress
         if done.epoch < self.num_epochs:  # by patience or the CPU budget
             self.num_epochs = done.epoch
@@ -200,14 +210,14 @@ class _TrainingRun:
         self.request.on_progress(Progress("Training epochs", epochs, self.num_epochs, about, values))
 
     def _open(self) -> MetricsTable:
-        open_run(
-            self.request.run,
-            self.config,
-            data_label=self.data.label,
+        environment = describe_run(
             dataset=self.request.dataset.folder,
             device=str(self.device),
-            overwrite=self.request.overwrite,
+            data=self.data.label,
+            amounts=describe_amounts(self.data),
+            notes=self.notes,
         )
+        open_run(self.request.run, self.config, environment, overwrite=self.request.overwrite)
         self.trackers.start(self.config, self.request.run, self.progress.epoch)
         return MetricsTable(self.request.run, finished_epochs=self.progress.epoch)
 

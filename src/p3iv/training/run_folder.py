@@ -1,12 +1,13 @@
-"""The run folder: when it may be written, its model card, its table of metrics, and the dataset it was trained on."""
+"""The run folder: when it may be written, its table of metrics, and the dataset it was trained on."""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,9 +16,7 @@ from p3iv.data.folder import Dataset, open_dataset
 from p3iv.environment import describe_environment
 from p3iv.errors import DatasetError, TrainingError
 from p3iv.files import atomic_folder, leftovers_of, write_text
-from p3iv.planners.header import BEST, LAST, Header
-from p3iv.planners.registry import planner_class
-from p3iv.types import counted
+from p3iv.planners.header import BEST, LAST
 from p3iv.validation import read_model
 
 CONFIG_FILE = "config.yaml"
@@ -41,46 +40,11 @@ class RunEnvironment(BaseModel):
     packages: dict[str, str | None]  # None: not installed
     extras: dict[str, bool]
     data: str  # label of the dataset
-    dataset: Path  # the dataset folder, where later commands look for it
-
-
-def write_card(run: Path, header: Header, amounts: str, notes: Sequence[str], cpu_s: float) -> None:
-    """Write README.md into the run folder."""
-    config, progress = header.config, header.progress
-    best = progress.best
-    scores = (
-        f"success rate {100 * best.success_rate:.2f} %, mean accuracy {100 * best.mean_accuracy:.2f} %, "
-        f"mean IoU {100 * best.mean_iou:.2f} % over {best.num_windows} validation windows"
-        if best
-        else "no epoch finished"
-    )
-    planner = planner_class(config.planner)
-    trained = f"- trained for {counted(progress.epoch, 'epoch')}, {cpu_s:.0f} CPU seconds\n- best epoch "
-    trained += f"{progress.best_epoch}: {scores}"
-    chosen = "The checkpoint was chosen on validation windows; test windows were not used."
-    if not planner.is_trained():
-        trained = f"- fitted without training, {cpu_s:.0f} CPU seconds: {scores}"
-        chosen = "Test windows were not used."
-    listed_notes = "".join(f"- {note}\n" for note in notes)
-    write_text(
-        run / CARD_FILE,
-        f"""# {config.planner}, horizon {config.data.horizon}, on {header.data_label}
-
-Predicts the {counted(header.shape.horizon, "action")} between a start and a goal observation,
-out of {header.shape.num_actions}. Trained by p3iv (preset `{config.preset}`, seed {config.seed}, see `config.yaml`).
-
-- data: {header.data_label}; split `{config.data.split}`, split seed {config.data.split_seed}
-- {amounts}
-- windows: {config.data.window}, protocol {config.data.protocol}
-- encoder: {header.encoder.long if header.encoder else "not known"}
-- step embeddings: {header.text_encoder.long if header.text_encoder else "none"}
-{listed_notes}- {planner.describe(config)}
-{trained}
-
-{chosen} `checkpoints/best` holds the planner,
-`checkpoints/last` the state that `p3iv train ... --resume` continues from.
-""",
-    )
+    dataset: Path | None  # the dataset folder, where later commands look for it; None in a folder that is shared
+    amounts: str = ""  # a line about videos, windows and examples
+    notes: tuple[str, ...] = ()  # what the user was told about the data
+    epochs: int | None = None  # this and the next in a folder that is shared: a run has metrics.csv
+    cpu_s: float | None = None
 
 
 class MetricsTable:
@@ -150,10 +114,14 @@ def check_run(run: Path, *, resume: bool, overwrite: bool) -> None:
         )
 
 
-def open_run(run: Path, config: Config, *, data_label: str, dataset: Path, device: str, overwrite: bool) -> None:
-    """Make the folder, replacing an older run if `overwrite`, and write its configuration and environment."""
+def describe_run(*, dataset: Path, device: str, **about: Any) -> RunEnvironment:
+    """The content of environment.json for a run that starts now; `about` are the fields about the data."""
     versions = asdict(describe_environment()) | {"device": device}
-    environment = RunEnvironment(**versions, data=data_label, dataset=dataset.resolve())
+    return RunEnvironment(**versions, dataset=dataset.resolve(), **about)
+
+
+def open_run(run: Path, config: Config, environment: RunEnvironment, *, overwrite: bool) -> None:
+    """Make the folder, replacing an older run if `overwrite`, and write its configuration and environment."""
     if overwrite and run.is_dir() and _names(run):
         with atomic_folder(Path(os.path.realpath(run))) as folder:
             _write_settings(folder, config, environment)
@@ -177,6 +145,17 @@ def read_environment(run: Path) -> RunEnvironment:
     return read_model(run / ENVIRONMENT_FILE, RunEnvironment, error=DatasetError, advice=advice)
 
 
+def read_training(run: Path) -> RunEnvironment | None:
+    """environment.json with the epochs and CPU seconds of metrics.csv; None where there is no environment.json."""
+    if not (run / ENVIRONMENT_FILE).is_file():
+        return None
+    environment, rows = read_environment(run), read_metrics(run / METRICS_FILE)
+    if not rows:
+        return environment
+    epochs = int(rows[-1]["epoch"])
+    return environment.model_copy(update={"epochs": epochs, "cpu_s": cpu_seconds_until(run, epochs)})
+
+
 def dataset_of(run: Path, moved: Path | None = None) -> Dataset:
     """The dataset that a run was trained on: at its place during training, or where it has moved."""
     if moved is not None:
@@ -185,6 +164,8 @@ def dataset_of(run: Path, moved: Path | None = None) -> Dataset:
         folder = read_environment(run).dataset
     except DatasetError as error:
         raise DatasetError(f"{run} does not say which dataset it was trained on. Pass --data DIR. ({error})") from error
+    if folder is None:
+        raise DatasetError(f"{run} does not say which dataset it was trained on. Pass --data DIR.")
     if not folder.is_dir():
         raise DatasetError(f"The dataset of {run} is no longer at {folder}. Pass --data DIR.")
     return open_dataset(folder)

@@ -17,7 +17,6 @@ from p3iv.data.tensors import PlanningData
 from p3iv.errors import CheckpointError, ConfigError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.metrics.distributions import exact_divergences
-from p3iv.types import PlanScores
 from p3iv.metrics.references import references_of
 from p3iv.planner import Planner
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
@@ -26,7 +25,7 @@ from p3iv.planners.plus.planner import TEMPERATURES, P3IVPlus
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.loop import TrainRequest, train
-from p3iv.types import Progress
+from p3iv.types import PlanScores, Progress
 from planners.plus.conftest import batch, quick
 
 
