@@ -79,7 +79,8 @@ class FrameMeans:
     framing = Framing()
 
     def encode(self, clips: Clips) -> Rows:
-        return clips.astype(np.float32).mean(axis=(2, 3, 4))
+        rows: Rows = clips.astype(np.float32).mean(axis=(2, 3, 4))
+        return rows
 
 
 def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:
