@@ -112,7 +112,7 @@ COMMANDS = (
     "data stats kitchen --json",
     "data check kitchen",
     "data import crosstask crosstask.zip new --keep-tasks-apart --overwrite",
-    "data import folder kitchen new --split split.json --language language.npz --dtype float32 --overwrite",
+    "data import folder kitchen new --release-split split.json --language language.npz --dtype float32 --overwrite",
     "train kitchen --out new-run --planner retrieval --horizon 3 --protocol 1 --split release --seed 1 --overwrite",
     "evaluate run --side val --seed 1 --mode chain --input-noise 0.1 --samples 3",
     "plan run --start tabletop-0000@1 --goal tabletop-0000@9 --seed 1 --top 2 --samples 3 --svg plan.svg",

@@ -68,7 +68,7 @@ def test_options_and_arguments_have_the_same_names_and_defaults(name: str) -> No
     options = {renamed.get(option, option): each.default for option, each in command.items() if option != "as_json"}
     arguments = {argument: each.default for argument, each in function.items()}
     only = {"progress", "on_note", "command"}
-    assert set(options) - {"sheet"} == set(arguments) - only
+    assert set(options) - {"sheet", "list_settings"} == set(arguments) - only
     for option in set(options) & set(arguments) - {"threads", "jobs"}:
         assert as_text(options[option]) == as_text(arguments[option]), option
 
@@ -191,7 +191,7 @@ def test_an_evaluation_or_a_dataset_stopped_by_its_callback_leaves_what_was_ther
         p3iv.evaluate(run, samples=5, progress=stop, on_note=ignore)
     assert content_of(run) == before
     with pytest.raises(Stop):
-        p3iv.make_tabletop(tmp_path / "few", videos=3, encoder="none", progress=stop)
+        p3iv.make_tabletop(tmp_path / "few", videos=3, skip_features=True, progress=stop)
     assert not (tmp_path / "few").exists()
 
 

@@ -44,7 +44,8 @@ def test_what_needs_no_video_and_no_encoder_works(p3iv_run: Path, tabletop: Path
     ]
     words = [sys.executable, "-c", RUN_WITHOUT, json.dumps(OPTIONAL), json.dumps(commands)]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert [line[:11] for line in done.stderr.splitlines()] == ["next: p3iv "] * 3
     assert "plan (probability" in done.stdout
 
 

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p3iv.catalogue import PRESETS
 from p3iv.config import (
-    PRESETS,
     Config,
     CurationSettings,
     LossConfig,

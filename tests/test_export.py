@@ -97,7 +97,7 @@ def test_other_planners_cannot_be_exported(dataset: Dataset, tmp_path: Path) -> 
 def test_the_command_writes_once_and_says_what_to_type(p3iv: RunP3iv, plus_run: Path) -> None:
     done = p3iv("export", plus_run, "--out", "x.onnx")
     assert done.returncode == 0, done.stderr
-    assert "next: p3iv plan x.onnx --start start.npy" in done.stdout
+    assert "plan with it: p3iv plan x.onnx --start start.npy" in done.stdout
     assert "note: the planner's features are of state" in done.stderr
     again = p3iv("export", plus_run, "--out", "x.onnx")
     assert again.returncode == 1
@@ -129,7 +129,7 @@ def plan_without_torch(folder: Path, *arguments: object) -> dict[str, Any]:
 
 
 def test_plan_needs_no_torch(p3iv: RunP3iv, plus_run: Path, tmp_path: Path) -> None:
-    p3iv("export", plus_run, "--out", "x.onnx", "--encoder", "none")
+    p3iv("export", plus_run, "--out", "x.onnx", "--encoder-precision", "none")
     width = read_header(plus_run / BEST).shape.feature_width
     for name, row in zip("ab", np.random.default_rng(0).standard_normal((2, width)), strict=True):
         np.save(tmp_path / f"{name}.npy", row.astype(np.float32))

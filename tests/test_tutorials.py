@@ -91,6 +91,8 @@ def test_first_plan(demo: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
     videos.mkdir(parents=True)
     (tmp_path / "demo" / "run").symlink_to(demo / "run")
     (videos / "tabletop-0081.mp4").symlink_to(demo / "tabletop" / "videos" / "tabletop-0001.mp4")
+    (pairs,) = blocks(TUTORIALS / "first_plan.md", "csv")
+    (tmp_path / "pairs.csv").write_text(pairs)
     run_page("first_plan.md", p3iv)
     (example,) = blocks(TUTORIALS / "first_plan.md", "python")
     with chdir(tmp_path):
@@ -106,6 +108,11 @@ def test_own_videos(tmp_path: Path, p3iv: RunP3iv) -> None:
 
 def test_train_and_evaluate(p3iv: RunP3iv) -> None:
     run_page("train_and_evaluate.md", p3iv)
+
+
+def test_share_a_planner(p3iv: RunP3iv) -> None:
+    assert p3iv("data", "make", "tabletop", "data/tabletop", "--videos", "12", "--skip-rendering").returncode == 0
+    run_page("share_a_planner.md", p3iv)
 
 
 def test_reproduce_the_paper(tmp_path: Path, p3iv: RunP3iv) -> None:

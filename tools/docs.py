@@ -70,7 +70,7 @@ def presets() -> str:
     """What each preset changes."""
     rows = [
         (f"`{name}`", ", ".join(f"`{key}={_yaml(value)}`" for key, value in changes.items()) or "the defaults below")
-        for name, changes in config.PRESETS.items()
+        for name, changes in catalogue.PRESETS.items()
     ]
     return table(("preset", "changes"), rows)
 
@@ -116,8 +116,8 @@ def sampling_modes() -> str:
 
 def loss_terms() -> str:
     """The catalogue of loss terms."""
-    rows = [(f"`{term.name}`", term.short, term.panel) for term in catalogue.LOSS_TERMS.values()]
-    return table(("column of metrics.csv", "in the epoch line", "diagram of the report"), rows)
+    rows = [(f"`{term.name}`", term.label, term.about, term.panel) for term in catalogue.LOSS_TERMS.values()]
+    return table(("column of metrics.csv", "in the progress line", "meaning", "diagram of the report"), rows)
 
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {

@@ -2,8 +2,8 @@
 
 usage: python tools/make_tabletop_demo.py [--work DIR] [--jobs N]
 
-Draws 600 tabletop videos (4 CPU minutes), encodes them with the packaged EfficientNet-lite0 (11), trains P3IV+ on 440
-of them (1), scores it on 100 others and writes src/p3iv/shipped/tabletop-demo: the planner with 16-bit weights, its
+Draws 600 tabletop videos (4 CPU minutes), encodes them with the packaged EfficientNet-lite0 (10), trains P3IV+ on 440
+of them (2), scores it on 100 others and writes src/p3iv/shipped/tabletop-demo: the planner with 16-bit weights, its
 model card, half a minute of two of the 100 videos, and clips.json, which describes them. Nothing is downloaded. The
 same versions on the same machine give the same files, byte for byte. DIR keeps the videos and the run; what it has
 already is not made again.
@@ -15,7 +15,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -42,7 +42,7 @@ from p3iv.tabletop.make import make_tabletop
 from p3iv.tabletop.render import render_frames
 from p3iv.tabletop.world import FRAMES_PER_SECOND, write_script
 from p3iv.training.loop import TrainRequest, train
-from p3iv.types import Split
+from p3iv.types import Progress, Split
 
 NAME = "tabletop-demo"
 SEED = 2022  # of the videos; those of `p3iv demo` have seed 0, so this planner has seen none of them
@@ -76,21 +76,17 @@ def config_of_demo() -> Config:
 def make_dataset(folder: Path, jobs: int) -> None:
     """Draw and encode the videos."""
     if not (folder / "dataset.yaml").is_file():
-        make_tabletop(folder, num_videos=NUM_VIDEOS, seed=SEED, encoder="none", jobs=jobs, progress=show("drawn"))
+        make_tabletop(folder, num_videos=NUM_VIDEOS, seed=SEED, encoder="none", jobs=jobs, on_progress=show)
     if not (folder / "features").is_dir():
         request = ExtractionRequest(folder, only_needed=True, jobs=jobs, overwrite=True, strict=True)
-        extract_features(request, on_progress=lambda at: show("encoded")(at.num_done, at.num_videos))
+        extract_features(request, on_progress=show)
     write_split(folder / "split.json", split_videos())
 
 
-def show(what: str) -> Callable[[int, int], None]:
-    """Print how many videos are done, now and then."""
-
-    def print_some(done: int, total: int) -> None:
-        if done % 50 == 0 or done == total:
-            print(f"{done} of {total} videos {what}", flush=True)
-
-    return print_some
+def show(at: Progress) -> None:
+    """Print how far the work is, now and then."""
+    if at.done % 50 == 0 or at.done == at.total:
+        print(f"{at.what}: {at.done:g} of {at.total} {at.about}", flush=True)
 
 
 def halve_weights(source: Path, target: Path) -> None:
@@ -166,7 +162,7 @@ def make_demo(work: Path, jobs: int) -> Path:
     data, run = work / "tabletop", work / "run"
     make_dataset(data, jobs)
     if not (run / BEST).is_file():
-        request = TrainRequest(open_dataset(data), run, config_of_demo(), on_data=print, on_note=print)
+        request = TrainRequest(open_dataset(data), run, config_of_demo(), on_note=print)
         print(f"trained in {train(request).cpu_s:.0f} CPU seconds", flush=True)
     halved = work / "halved"
     halve_weights(run / BEST, halved / BEST)

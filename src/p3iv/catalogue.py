@@ -1,7 +1,7 @@
 """Names, labels, units and directions of everything that tables, reports and commands show.
 
-One entry per metric, decoder, sampling mode and loss term. A new one is its arithmetic where it belongs and an entry
-here; every table, page and command then shows it. The order of the entries is the order of rows and columns.
+One entry per metric, decoder, sampling mode, preset and loss term. A new one is its arithmetic where it belongs and an
+entry here; every table, page and command then shows it. The order of the entries is the order of rows and columns.
 """
 
 from __future__ import annotations
@@ -23,6 +23,36 @@ UNDEFINED = "-"  # the text of a value that is nan
 MOMENT_FORMS: Final = (
     "FILE@TIME of a video (clip.mp4@12.5 or clip.mp4@1:30), a picture, a .npy of features, or VIDEO@TIME of the dataset"
 )
+
+
+# What options and settings can be set to.
+WINDOW_KINDS: Final = ("inclusive", "after-start")
+SPLIT_KINDS: Final = ("video", "release", "window")
+DEVICES: Final = ("auto", "cpu", "cuda", "mps")
+ENGINES: Final = ("local", "ray")
+DTYPES: Final = ("float16", "float32")  # of stored features
+TRACKER_NAMES: Final = ("tensorboard", "mlflow", "wandb")
+
+_DETERMINISTIC: Final = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
+
+# What each preset changes.
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "p3iv": {},
+    "p3iv-deterministic": _DETERMINISTIC,
+    "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
+    "tiny": {
+        "model.width": 64,
+        "model.feed_forward": 128,
+        "model.encoder_hidden": 128,
+        "model.head_hidden": 64,
+        "model.memory_slots": 32,
+        "model.heads": 4,
+        "loss.latents": 3,
+        "optim.epochs": 130,
+        "optim.learning_rate": 2e-3,
+        "optim.decay_every": 45,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -255,13 +285,13 @@ class LossTerm:
     """One column of metrics.csv that a planner's training writes."""
 
     name: str
-    label: str  # at the end of its curve
-    short: str  # in the epoch line; empty where it is left out
+    label: str  # in the progress line, and at the end of its curve
+    about: str  # in the legend of the progress line; empty where the line leaves it out
     panel: str  # the title of the diagram that it is drawn in
     unit: str = ""  # % for shares from 0 to 1
 
     def text(self, value: float) -> str:
-        """A value as the epoch line shows it."""
+        """A value as the progress line shows it."""
         return f"{100 * value:.0f}%" if self.unit == "%" else f"{value:.2f}"
 
 
@@ -271,20 +301,26 @@ _ACCURACY = "Accuracy of the critic"
 LOSS_TERMS = {
     term.name: term
     for term in (
-        LossTerm("chain", "chain", "chain", _STEPS),  # P3IV+
-        LossTerm("ends", "ends", "ends", _STEPS),  # P3IV+
-        LossTerm("action", "action", "La", _STEPS),
-        LossTerm("language", "language", "Ll", _STEPS),
-        LossTerm("state", "state", "Ls", "Loss of imagined states"),
-        LossTerm("context", "context", "ctx", "Loss of the context"),  # Ext-GAIL
-        LossTerm("recovery", "recovery", "rec", "Loss of recovering the context"),  # Ext-GAIL
-        LossTerm("adversarial", "adversarial", "adv", _CRITIC),
+        LossTerm("chain", "chain", "minus the log probability of the right plan", _STEPS),  # P3IV+
+        LossTerm("ends", "ends", "the same for the first and the last step, seen alone", _STEPS),  # P3IV+
+        LossTerm("action", "action", "minus the log probability of the right steps", _STEPS),
+        LossTerm("language", "language", "the same for the descriptions of the steps", _STEPS),
+        LossTerm("state", "state", "distance to the features of the states in between", "Loss of imagined states"),
+        LossTerm(
+            "context", "context", "distance of the context to a standard normal", "Loss of the context"
+        ),  # Ext-GAIL
+        LossTerm(
+            "recovery", "recovery", "error when the context is guessed from a plan", "Loss of recovering the context"
+        ),  # Ext-GAIL
+        LossTerm("adversarial", "adversarial", "how well the critic tells its plans from real ones", _CRITIC),
         LossTerm("critic", "critic", "", _CRITIC),
-        LossTerm("critic_real", "real", "real", _ACCURACY, "%"),
-        LossTerm("critic_generated", "generated", "gen", _ACCURACY, "%"),
-        LossTerm("diversity", "diversity", "reg", "Diversity loss"),
-        LossTerm("diversity_ratio", "ratio", "ratio", "Diversity: change per change of z"),
-        LossTerm("spread", "spread", "spread", "Spread of the emissions"),  # P3IV+
+        LossTerm("critic_real", "real", "of the real plans, those that the critic takes for real", _ACCURACY, "%"),
+        LossTerm("critic_generated", "generated", "of its plans, those that the critic finds", _ACCURACY, "%"),
+        LossTerm("diversity", "diversity", "high where all latents give the same plan", "Diversity loss"),
+        LossTerm(
+            "diversity_ratio", "ratio", "change of a plan per change of its latent", "Diversity: change per change of z"
+        ),
+        LossTerm("spread", "spread", "how far the scores of steps differ", "Spread of the emissions"),  # P3IV+
         LossTerm("total", "total", "", "Total loss"),
     )
 }

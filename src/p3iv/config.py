@@ -18,11 +18,10 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
-from p3iv.errors import ConfigError
+from p3iv.catalogue import PRESETS, WINDOW_KINDS
+from p3iv.errors import ConfigError, near_misses, one_of
 from p3iv.validation import cut, parse_yaml, shown
 
-WINDOW_KINDS = ("inclusive", "after-start")
-SPLIT_KINDS = ("video", "release", "window")
 MIN_EPOCHS, MIN_STEPS = 12, 240  # of a run with optim.epochs=null
 
 _CHECKS = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -46,7 +45,7 @@ class Section:
             name, value = str(first["loc"][0]), first["input"]
             known, path = _fields_of(cls), _path_of(cls, name)
             if name not in known:
-                raise ConfigError(f"There is no setting {path}. It is one of {', '.join(known)}.") from None
+                raise ConfigError(f"There is no setting {path}. It must be {one_of(name, known)}") from None
             raise ConfigError(f"{path}={shown(value)}, but it must be {_allowed(known[name])}.") from None
 
 
@@ -223,7 +222,7 @@ class Config(Section):
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
-            raise ConfigError(f"preset={shown(self.preset)}, but it must be one of {', '.join(PRESETS)}.")
+            raise ConfigError(f"preset={shown(self.preset)}, but it must be {one_of(self.preset, PRESETS)}")
         if self.model.noise_width == 0 and (self.loss.adversarial or self.loss.diversity):
             raise ConfigError(
                 f"model.noise_width=0 with loss.adversarial={self.loss.adversarial} and "
@@ -241,31 +240,11 @@ SECTIONS: dict[str, type[Section]] = {
 
 PLANNER_SECTIONS = tuple(name for name, kind in SECTIONS.items() if issubclass(kind, PlannerSection))
 
-_DETERMINISTIC = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "p3iv": {},
-    "p3iv-deterministic": _DETERMINISTIC,
-    "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
-    "tiny": {
-        "model.width": 64,
-        "model.feed_forward": 128,
-        "model.encoder_hidden": 128,
-        "model.head_hidden": 64,
-        "model.memory_slots": 32,
-        "model.heads": 4,
-        "loss.latents": 3,
-        "optim.epochs": 130,
-        "optim.learning_rate": 2e-3,
-        "optim.decay_every": 45,
-    },
-}
-
 
 def preset_config(name: str) -> Config:
     """The configuration of a preset."""
     if name not in PRESETS:
-        raise ConfigError(f"preset={shown(name)}, but the presets are {', '.join(PRESETS)}.")
+        raise ConfigError(f"preset={shown(name)}, but it must be {one_of(name, PRESETS)}")
     return override(Config(preset=name), PRESETS[name])
 
 
@@ -276,9 +255,22 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
         section, _, name = key.rpartition(".")
         place = content.get(section) if section else content
         if not isinstance(place, dict) or name not in place or isinstance(place[name], dict):
-            raise ConfigError(f"There is no setting {shown(key)}. The settings are {', '.join(setting_names())}.")
+            raise ConfigError(_explain_unknown(key))
         place[name] = value
     return config_from(content)
+
+
+def _explain_unknown(key: str) -> str:
+    """What to type in place of a setting that does not exist: the nearest, those of its section, or the sections."""
+    problem, section = f"There is no setting {shown(key)}.", key.rpartition(".")[0]
+    if nearest := near_misses(key, setting_names()):
+        return f"{problem} Did you mean {' or '.join(nearest)}?"
+    if section in SECTIONS:
+        return f"{problem} Those of {section} are {', '.join(_fields_of(SECTIONS[section]))}."
+    return (
+        f"{problem} A setting is named by its section, one of {', '.join(SECTIONS)}, and itself, such as optim.epochs; "
+        "`p3iv train --list-settings` lists all."
+    )
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib.util import find_spec
 
 _TITLES = {"av": "PyAV", "PIL": "Pillow"}  # of modules whose project has another name
@@ -88,3 +88,34 @@ def require_modules(names: Sequence[str], extra: str, purpose: str, otherwise: s
     if missing:
         shown = f"{', '.join(missing[:-1])} and {missing[-1]}" if len(missing) > 1 else missing[0]
         raise MissingExtraError(shown, extra, purpose, otherwise)
+
+
+def one_of(name: object, known: Collection[str]) -> str:
+    """The end of a message about a name that does not exist: all names, and the one that was probably meant.
+
+    Example:
+        >>> one_of("p3ivplus", ["p3iv", "p3iv-plus", "random"])
+        'one of p3iv, p3iv-plus, random. Did you mean p3iv-plus?'
+    """
+    nearest = near_misses(name, known, most=1)
+    return f"one of {', '.join(known)}." + (f" Did you mean {nearest[0]}?" if nearest else "")
+
+
+def near_misses(name: object, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """The known names that resemble a name, the most similar first.
+
+    Neither upper case nor the signs between words count. Of dotted names, the parts after the last dot are compared.
+    """
+    from difflib import SequenceMatcher  # takes time to import
+
+    wanted = _letters(str(name)[:100])
+    likeness = {each: SequenceMatcher(None, wanted, _letters(each)).ratio() for each in known}
+    ranked = sorted(likeness, key=lambda each: -likeness[each])
+    least = max(0.7, max(likeness.values(), default=0) - 0.1)
+    return [each for each in ranked if likeness[each] >= least][:most]
+
+
+def _letters(text: str) -> str:
+    """The last part of a name without case and signs: plus.Label-smoothing -> labelsmoothing."""
+    last = text.rpartition(".")[2]
+    return "".join(letter for letter in last.lower() if letter.isalnum()) or text

@@ -18,9 +18,9 @@ from multiprocessing import active_children, get_context
 from threading import Thread
 from typing import Any, TypeVar
 
-from p3iv.errors import ConfigError, require_modules
+from p3iv.catalogue import ENGINES
+from p3iv.errors import ConfigError, one_of, require_modules
 
-ENGINES = ("local", "ray")
 _CONNECT_TIMEOUT_S = 10.0
 _RAY_RETRIES = 3  # of an item whose worker or node was lost
 
@@ -38,7 +38,7 @@ class WorkerLost:
 def check_engine(engine: str, address: str | None, jobs: int = 1) -> None:
     """Refuse an engine that is unknown or not installed, and options that it does not use."""
     if engine not in ENGINES:
-        raise ConfigError(f"--engine {engine}, but it must be one of {', '.join(ENGINES)}.")
+        raise ConfigError(f"--engine {engine}, but it must be {one_of(engine, ENGINES)}")
     if address is not None and engine != "ray":
         raise ConfigError(f"--address {address} is the address of a Ray cluster: pass --engine ray with it.")
     if address is not None and jobs != 1:

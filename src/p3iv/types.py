@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
+if TYPE_CHECKING:  # `p3iv --help` reads this module and must not wait for numpy
+    from typing import Any
 
-Array = np.ndarray[Any, np.dtype[Any]]
+    import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 Side = Literal["train", "val", "test"]
 
 SIDES: tuple[Side, ...] = ("train", "val", "test")
+
+# Characters that change how a terminal or a page shows the rest: control characters, line and paragraph separators,
+# changes of the writing direction; and surrogates, which cannot be written.
+UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)

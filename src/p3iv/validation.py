@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import yaml
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from p3iv.errors import P3ivError, SourceError
-from p3iv.types import Problem, listed
+from p3iv.types import UNFIT, Problem, listed
 
 ModelT = TypeVar("ModelT")
 _UNION_MEMBERS = ("int", "str", "float")
@@ -25,10 +24,6 @@ MAX_YAML_DEPTH = 20
 MAX_PROBLEMS = 100_000  # a source with more is another kind of file
 MAX_LISTED = 1000  # problems of a source that are kept and printed
 MAX_LISTED_PER_FILE = 100  # of them, so that one bad file does not hide the others
-
-# Characters that change how a terminal or a page shows the rest: control characters, line and paragraph separators,
-# changes of the writing direction; and surrogates, which cannot be written.
-UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 MAX_NAME = 500  # characters
 

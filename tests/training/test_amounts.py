@@ -63,10 +63,7 @@ def test_the_command_says_it_and_what_to_do_next(tabletop: Path, tmp_path: Path,
     assert done.returncode == 0, done.stderr
     data_line = next(line for line in done.stderr.splitlines() if line.startswith("data: train "))
     assert "- " + data_line.removeprefix("data: ") in (tmp_path / "run" / "README.md").read_text()
-    assert "SR = success rate" in done.stderr
-    assert "losses: La = action, Ll = language" in done.stderr
-    assert "accuracy of the critic: real, gen = generated" in done.stderr
-    assert done.stdout.splitlines()[-1] == "next: p3iv evaluate run"
+    assert done.stderr.splitlines()[-1] == "next: p3iv evaluate run"
 
 
 def test_a_planner_that_is_only_fitted_is_not_described_as_a_network(

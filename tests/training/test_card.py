@@ -22,7 +22,7 @@ from p3iv.config import override
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.planners.header import BEST, read_header
 from p3iv.training.card import Card, escape, render_card
-from p3iv.validation import UNFIT
+from p3iv.types import UNFIT
 
 MARKDOWN = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 

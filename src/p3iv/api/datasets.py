@@ -24,7 +24,7 @@ def make_tabletop(
     *,
     videos: int = 160,
     seed: int = 0,
-    encoder: str = "state",
+    skip_features: bool = False,
     skip_rendering: bool = False,
     jobs: int = 1,
     overwrite: bool = False,
@@ -36,7 +36,7 @@ def make_tabletop(
         data: the dataset folder to write.
         videos: number of videos.
         seed: the same seed gives the same videos.
-        encoder: features to write: state (the world's state with noise) or none.
+        skip_features: write no features, which otherwise are the world's state with noise.
         skip_rendering: write everything except the .mp4 files.
         jobs: number of processes that render. With several, a script needs `if __name__ == "__main__":`.
         overwrite: replace the files that are already there.
@@ -46,7 +46,7 @@ def make_tabletop(
         The dataset folder.
 
     Raises:
-        ConfigError: fewer than three videos, or an unknown encoder.
+        ConfigError: fewer than three videos.
         DatasetError: the folder is there already.
 
     Example:
@@ -60,7 +60,7 @@ def make_tabletop(
         Path(data),
         num_videos=videos,
         seed=seed,
-        encoder=encoder,
+        encoder="none" if skip_features else "state",
         render=not skip_rendering,
         jobs=jobs,
         overwrite=overwrite,
@@ -77,7 +77,7 @@ def import_dataset(
     features: str | Path | None = None,
     language: str | Path | None = None,
     rename: str | Path | None = None,
-    split: str | Path | None = None,
+    release_split: str | Path | None = None,
     videos: str | Path | None = None,
     encoder: str | None = None,
     text_encoder: str | None = None,
@@ -97,7 +97,7 @@ def import_dataset(
         features: a folder of features, one .npy or .npz per video with a row per second.
         language: step embeddings, an .npz with arrays step, embedding[, step_id].
         rename: JSON or CSV, step name in `language` -> name in the dataset.
-        split: JSON {"train": [...], "val": [...], "test": [...]} of video ids.
+        release_split: the split of `split="release"`, JSON {"train": [...], "val": [...], "test": [...]} of video ids.
         videos: a folder of videos to link, one file per video.
         encoder: name of the encoder that made the features.
         text_encoder: name of the encoder that made the step embeddings.
@@ -127,7 +127,7 @@ def import_dataset(
         features=None if features is None else Path(features),
         language=None if language is None else Path(language),
         rename=None if rename is None else Path(rename),
-        split=None if split is None else Path(split),
+        split=None if release_split is None else Path(release_split),
         videos=None if videos is None else Path(videos),
         encoder=encoder,
         text_encoder=text_encoder,

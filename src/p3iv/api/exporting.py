@@ -32,7 +32,7 @@ def export_planner(
     run: str | Path,
     out: str | Path | None = None,
     *,
-    encoder: EncoderForm = "float32",
+    encoder_precision: EncoderForm = "float32",
     weights: str | None = None,
     overwrite: bool = False,
     on_note: Callable[[str], object] = warnings.warn,
@@ -44,7 +44,7 @@ def export_planner(
     Args:
         run: a run folder, or what else `Planner.from_pretrained` takes.
         out: the .onnx file to write; by default planner.onnx in the run folder.
-        encoder: the image encoder to write beside it, FILE.encoder.onnx: float32, int8 or none.
+        encoder_precision: of the image encoder to write beside it, FILE.encoder.onnx: float32, int8 or none.
         weights: a file of weights of the encoder, if the planner's features are not of the packaged ones.
         overwrite: replace files that are there already.
         on_note: is called if the encoder of the features cannot be exported.
@@ -54,7 +54,7 @@ def export_planner(
         CheckpointError: there is no such planner, or the file would give other scores than torch.
 
     Example:
-        >>> written = p3iv.export_planner("runs/first", "first.onnx", encoder="none")
+        >>> written = p3iv.export_planner("runs/first", "first.onnx", encoder_precision="none")
         >>> written.planner.max_difference < 1e-5
         True
         >>> p3iv.Planner.from_pretrained("first.onnx").backend
@@ -65,6 +65,8 @@ def export_planner(
     from p3iv.planners.onnx_planner import EXPORTABLE, encoder_beside
 
     place = planner_file(find_planner(run, on_note=on_note))
+    if place.suffix.lower() == SUFFIX:
+        raise ConfigError(f"{place} is an exported planner already. Pass its run.")
     path = Path(out) if out is not None else _default_path(Path(run))
     _check_paths(path, encoder_beside(path), overwrite)
     header = read_header(place)
@@ -72,7 +74,7 @@ def export_planner(
         raise ConfigError(f"planner={header.config.planner} cannot be exported, only {' and '.join(EXPORTABLE)}.")
     from p3iv.export.planner import export_planner as write
 
-    written = _export_encoder(header.encoder, encoder_beside(path), encoder, weights, on_note)
+    written = _export_encoder(header.encoder, encoder_beside(path), encoder_precision, weights, on_note)
     return Exported(write(place, path), written)
 
 
@@ -97,7 +99,7 @@ def _export_encoder(
     from p3iv.encoders.registry import EXPORTABLE_ENCODER
 
     if form not in ENCODER_FORMS:
-        raise ConfigError(f"encoder={form}, but it must be one of {', '.join(ENCODER_FORMS)}.")
+        raise ConfigError(f"encoder_precision={form}, but it must be one of {', '.join(ENCODER_FORMS)}.")
     if form == "none":
         return None
     if features is None or features.name != EXPORTABLE_ENCODER:

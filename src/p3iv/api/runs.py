@@ -379,7 +379,7 @@ def torch_unchanged(threads: int | None = None) -> Iterator[None]:
 
 def _split(split: str | Path) -> dict[str, object]:
     """A kind of split, or the absolute path of a split file: later commands may run in another folder."""
-    from p3iv.config import SPLIT_KINDS
+    from p3iv.catalogue import SPLIT_KINDS
 
     return {"data.split": split if split in SPLIT_KINDS else str(Path(split).resolve())}
 

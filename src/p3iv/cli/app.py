@@ -6,16 +6,15 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from p3iv import __version__
 from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push, report, reproduce, score, train
-from p3iv.cli.console import err, out, print_json, print_note
+from p3iv.cli.console import err, out, print_error, print_json, print_next, print_next_training, print_note
+from p3iv.cli.help import App, Group
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
 from p3iv.shipped import SHIPPED, ShippedClip, shipped_clips, shipped_planner
@@ -29,7 +28,7 @@ NOT_WITHOUT_TORCH = ("torch", "safetensors", "markupsafe")  # what a short insta
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class _Root(TyperGroup):
+class _Root(Group):
     """Lists `data` where it is used first, and says so when the user interrupts."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -45,15 +44,12 @@ class _Root(TyperGroup):
             raise typer.Exit(130) from error
 
 
-app = typer.Typer(
+app = App(
     name="p3iv",
     cls=_Root,
     help="Plan procedures from video: given two moments, find the likely step-by-step plans between them.",
-    epilog="Start with `p3iv demo`. For CrossTask, COIN, NIV or your own videos, see `p3iv data import --help`.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    epilog="For CrossTask, COIN, NIV or your own videos, see `p3iv data import --help`. Example: p3iv demo demo",
+    add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo_command)
@@ -86,12 +82,12 @@ def p3iv(
     pass
 
 
-@app.command()
+@app.command(epilog="Example: p3iv info runs/first")
 def info(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN|DIR]",
+            metavar="RUN|DIR",
             help=f"A run, a checkpoint file, {' or '.join(SHIPPED)}, OWNER/NAME on the hub, or a dataset folder.",
         ),
     ] = None,
@@ -123,6 +119,7 @@ def info(
     for extra, there in environment.extras.items():
         state = "installed" if there else f"missing: {install_command(extra)}"
         out.print(f"{'extra ' + extra:<{width}}{state}")
+    print_next("demo", "demo")
 
 
 def _print_rows(rows: Sequence[tuple[str, str]]) -> int:
@@ -135,17 +132,23 @@ def _print_rows(rows: Sequence[tuple[str, str]]) -> int:
 
 def _show_encoder(path: Path, *, as_json: bool) -> None:
     """Print which features a planner was trained on, or a dataset has."""
+    from dataclasses import asdict
+
     known: Header | DatasetCard
-    if (path / "steps.csv").is_file():
+    is_dataset = (path / "steps.csv").is_file()
+    if is_dataset:
         from p3iv.data.folder import read_card
 
         known = read_card(path)
         label = known.label
     else:
         from p3iv.hub import find_planner
+        from p3iv.onnx_model import SUFFIX
         from p3iv.planners.header import planner_file, read_header
+        from p3iv.planners.onnx_planner import load_exported
 
-        known = read_header(planner_file(find_planner(path, on_note=print_note)))
+        file = planner_file(find_planner(path, on_note=print_note))
+        known = load_exported([file]).header if file.suffix == SUFFIX else read_header(file)
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
     clips = shipped_clips(str(path)) if shipped_planner(path) else ()
@@ -156,6 +159,12 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
     rows = [(name.replace("_", " "), each.long if each else "not known") for name, each in identities.items()]
     _print_rows([(str(path), label), *rows])
     _print_clips(clips)
+    if is_dataset and known.encoder:
+        print_next_training(path)
+    elif is_dataset:
+        print_next("data", "check", path)
+    elif path.is_dir():
+        print_next("evaluate", path)
 
 
 def _print_clips(clips: Sequence[ShippedClip]) -> None:
@@ -170,7 +179,7 @@ def main() -> None:
     try:
         app(prog_name="p3iv")
     except P3ivError as error:
-        err.print(f"error: {error}", style="red" if err.is_terminal else None)
+        print_error(error)
         sys.exit(1)
     except KeyboardInterrupt:
         err.print("interrupted")
@@ -188,5 +197,5 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         advice = ". Make room, and run the command again." if error.errno in DISK_FULL else ""
-        err.print(f"error: {error}{advice}")
+        print_error(f"{error}{advice}")
         sys.exit(1)

@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, METRICS, explain_labels
-from p3iv.cli.console import err, interruptible, out, print_json, print_note, print_table
+from p3iv.cli.console import err, interruptible, out, print_json, print_next, print_note, print_table
 from p3iv.cli.options import (
     Address,
     AsJson,
     DatasetDir,
     Device,
     Engine,
+    OutDir,
+    PlannerNames,
     Samples,
     Settings,
     Split,
     Threads,
-    list_option,
+    horizons_option,
     parse_numbers,
+    preset_option,
+    seeds_option,
     split_at_commas,
 )
-from p3iv.cli.reproduce import Jobs, show_failures, show_run, summary, typed_command
-from p3iv.planners.registry import PLANNERS
+from p3iv.cli.reproduce import Jobs, show_failures, show_run, typed_command
 
 if TYPE_CHECKING:
     from p3iv.experiments.engine import FillResult
@@ -36,16 +39,11 @@ EXAMPLE = "Example: p3iv compare demo/tabletop --planners all --horizons 3,4 --s
 
 def compare_command(
     folder: DatasetDir,
-    target: Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")],
-    planners: Annotated[
-        str, list_option("--planners", "NAME", f"{', '.join(PLANNERS)}; separated by commas, or all.")
-    ] = "all",
-    horizons: Annotated[str, list_option("--horizons", "T", "Horizons, separated by commas.")] = "3,4",
-    seeds: Annotated[str, list_option("--seeds", "N", "Seeds, separated by commas.")] = "0,1,2",
-    preset: Annotated[
-        str | None,
-        typer.Option("--preset", metavar="NAME", help="The preset of all planners; default: each planner's own."),
-    ] = None,
+    target: OutDir,
+    planners: PlannerNames = "all",
+    horizons: Annotated[str, horizons_option("to plan")] = "3,4",
+    seeds: Annotated[str, seeds_option()] = "0,1,2",
+    preset: Annotated[str | None, preset_option("of all planners")] = None,
     split: Split = "video",
     samples: Samples = DEFAULT_NUM_SAMPLES,
     settings: Settings = None,
@@ -60,10 +58,12 @@ def compare_command(
 
     Writes OUT/comparison.csv, OUT/tables/comparison.md, .tex and .html, and OUT/index.html. Limit the time of a run
     with --set optim.max_cpu_s=600. The same command continues after an interruption and makes only the missing runs. If
-    a run fails, the table says so, the other runs continue, and the exit code is 1.
+    a run fails, the table says so, the other runs continue, and the exit code is 1. --json has every figure with its
+    interval.
     """
     from p3iv.api.runs import compare  # keeps `p3iv --help` quick
     from p3iv.config import parse_settings
+    from p3iv.experiments.compare import describe_comparison
 
     with interruptible(f"finished runs are in {target}, and the same command continues there"):
         result = compare(
@@ -86,15 +86,26 @@ def compare_command(
             on_note=print_note,
         ).result
     if as_json:
-        print_json(summary(result))
+        print_json(describe_comparison(result))
     else:
         show_comparison(result)
         out.print(f"-> {target}/index.html, {target}/comparison.csv, {target}/tables, {target}/runs.csv")
     show_failures(result)
     for name, outcome in result.impossible.items():
         err.print(f"impossible: {name}: {outcome.about}")
+    if not as_json:
+        _print_next_run(result, target)
     if result.failures or result.impossible:
         raise typer.Exit(1)
+
+
+def _print_next_run(result: FillResult, target: Path) -> None:
+    """How to evaluate the run of the planner with the highest success rate."""
+    from p3iv.experiments.compare import filled_rows
+
+    values = [cells["success_rate"].value for cells in filled_rows(result)]
+    if best := max((value for value in values if value and value.runs), key=lambda value: value.value, default=None):
+        print_next("evaluate", target / "runs" / best.runs[0])
 
 
 def show_comparison(result: FillResult) -> None:

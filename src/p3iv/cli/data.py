@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.catalogue import DTYPES
+from p3iv.cli.completion import complete_names
 from p3iv.cli.console import (
     describe_features,
+    err,
     note_leftovers,
     out,
+    print_finding,
     print_json,
+    print_next,
+    print_next_training,
     print_note,
     print_problems,
     print_table,
     progress,
 )
+from p3iv.cli.help import App
 from p3iv.cli.options import (
     AsJson,
     DatasetDir,
@@ -27,46 +33,45 @@ from p3iv.cli.options import (
     Protocol,
     Split,
     SplitSeed,
+    Strict,
     Window,
     choice,
+    encoder_option,
     file_option,
     folder_option,
-    list_option,
+    horizons_option,
+    jobs_option,
     number_option,
     parse_numbers,
     seed_option,
+    text_encoder_option,
 )
-from p3iv.features.store_index import DTYPES
 from p3iv.readers.registry import READERS, SOURCE_HELP
 from p3iv.types import SIDES, counted
 
 if TYPE_CHECKING:
     from p3iv.data.stats import DatasetStats, HorizonStats
 
-app = typer.Typer(
-    help="Make, import, check and describe datasets.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+app = App(help="Make, import, check and describe datasets.", epilog="Example: p3iv data make tabletop demo/tabletop")
+make_app = App(
+    help="Make a dataset that needs no download.",
+    epilog="Example: p3iv data make tabletop demo/tabletop --videos 160",
 )
-make_app = typer.Typer(help="Make a dataset that needs no download.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(make_app, name="make")
 
 
 @make_app.command("tabletop", epilog="Example: p3iv data make tabletop demo/tabletop --videos 160 --seed 0")
 def make_tabletop_command(
     folder: NewDatasetDir,
-    videos: Annotated[int, typer.Option("--videos", metavar="N", help="Number of videos.")] = 160,
-    seed: Annotated[int, seed_option("The same seed gives the same videos.")] = 0,
-    encoder: Annotated[
-        Literal["state", "none"],
-        typer.Option("--encoder", help="Features to write: the world's state with noise, or none."),
-    ] = "state",
+    videos: Annotated[int, number_option("--videos", "Number of videos to make.")] = 160,
+    seed: Annotated[int, seed_option("the videos")] = 0,
+    skip_features: Annotated[
+        bool, typer.Option("--skip-features", help="Write no features; `p3iv extract` computes them from the videos.")
+    ] = False,
     skip_rendering: Annotated[
         bool, typer.Option("--skip-rendering", help="Write everything except the .mp4 files.")
     ] = False,
-    jobs: Annotated[
-        int, number_option("--jobs", "Number of processes that render.", show_default="all processors")
-    ] = os.cpu_count() or 1,
+    jobs: Annotated[int, jobs_option(" that render", show_default="all processors")] = os.cpu_count() or 1,
     sheet: Annotated[
         Path | None, file_option("--sheet", "Also draw an overview of the tasks, as a .png or .jpg file.")
     ] = None,
@@ -74,7 +79,8 @@ def make_tabletop_command(
 ) -> None:
     """Generate the tabletop dataset: videos of household tasks.
 
-    The probability of every plan between two moments is known exactly, and is written to truth.jsonl.
+    The probability of every plan between two moments is known exactly, and is written to truth.jsonl. The features are
+    the state of the world with noise.
     """
     from p3iv.api.datasets import make_tabletop  # keeps `p3iv --help` quick
     from p3iv.tabletop.make import check_sheet, write_sheet
@@ -86,7 +92,7 @@ def make_tabletop_command(
             folder,
             videos=videos,
             seed=seed,
-            encoder=encoder,
+            skip_features=skip_features,
             skip_rendering=skip_rendering,
             jobs=jobs,
             overwrite=overwrite,
@@ -95,10 +101,10 @@ def make_tabletop_command(
     if sheet is not None:
         write_sheet(sheet, seed=seed)
     out.print(f"{videos} tabletop videos -> {folder}")
-    if encoder == "state" and not skip_rendering:
-        extract = f"p3iv extract {shlex.quote(str(folder))} --overwrite"
-        out.print(f"features: state (of the world, with noise); to plan from video files, type first: {extract}")
-    out.print(f"next: p3iv data stats {folder}")
+    if not skip_features and not skip_rendering:
+        out.print("features: state (of the world, with noise); to plan from video files, extract features of them")
+        print_next("extract", folder, "--overwrite")
+    print_next(*(("extract", folder) if skip_features else ("data", "stats", folder, "--split", "release")))
 
 
 @app.command(
@@ -106,7 +112,14 @@ def make_tabletop_command(
     epilog="Example: p3iv data import crosstask crosstask_release.zip data/crosstask --language step_embeddings.npz",
 )
 def import_command(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(READERS)} (your own steps.csv).")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help=f"{', '.join(READERS)} (your own steps.csv).",
+            autocompletion=complete_names(READERS),
+        ),
+    ],
     source: Annotated[
         Path,
         typer.Argument(
@@ -124,22 +137,18 @@ def import_command(
     rename: Annotated[
         Path | None, file_option("--rename", "JSON or CSV: step name in the --language file -> name in the dataset.")
     ] = None,
-    split: Annotated[
-        Path | None, file_option("--split", 'JSON {"train": [...], "val": [...], "test": [...]} of video ids.')
+    release_split: Annotated[
+        Path | None,
+        file_option("--release-split", "The split of --split release: JSON of the video ids of train, val and test."),
     ] = None,
     videos: Annotated[Path | None, folder_option("--videos", "Videos to link, one file per video.")] = None,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", metavar="NAME", help="Name of the encoder that made the features.")
-    ] = None,
-    text_encoder: Annotated[
-        str | None,
-        typer.Option("--text-encoder", metavar="NAME", help="Name of the encoder that made the step embeddings."),
-    ] = None,
+    encoder: Annotated[str | None, encoder_option("that made the features; any name.")] = None,
+    text_encoder: Annotated[str | None, text_encoder_option("that made the step embeddings; any name.")] = None,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="The features are simulated; every printed result will say so.")
     ] = False,
     dtype: Annotated[
-        str | None, choice("--dtype", DTYPES, help="Type of the stored features; default: that of the source.")
+        str | None, choice("--dtype", DTYPES, help="Type of the stored features; without it, that of the source.")
     ] = None,
     keep_tasks_apart: Annotated[
         bool,
@@ -148,15 +157,14 @@ def import_command(
             help="crosstask: treat the same step text in two tasks as two actions (133 instead of 105).",
         ),
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Write nothing if any part of the source cannot be used.")
-    ] = False,
+    strict: Strict = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Import CrossTask, COIN, NIV or your own annotations.
 
-    Writes a dataset folder. Rows and files that cannot be used are listed and left out.
+    Writes a dataset folder. Rows and files that cannot be used are listed and left out; with --strict, nothing is
+    written then.
     """
     from p3iv.api.datasets import import_dataset  # keeps `p3iv --help` quick
 
@@ -168,7 +176,7 @@ def import_command(
             features=features,
             language=language,
             rename=rename,
-            split=split,
+            release_split=release_split,
             videos=videos,
             encoder=encoder,
             text_encoder=text_encoder,
@@ -194,21 +202,23 @@ def import_command(
     out.print(f"{', '.join(counted(n, what) for what, n in counts.items())} -> {report.folder}")
     if report.features:
         out.print(f"features of {describe_features(report.features)}")
+    print_next("data", "check", report.folder)
 
 
 @app.command("simulate", epilog="Example: p3iv data simulate data/crosstask --seed 0")
 def simulate_command(
     folder: DatasetDir,
-    seed: Annotated[int, seed_option("The same seed gives the same features.")] = 0,
+    seed: Annotated[int, seed_option("the features")] = 0,
     noise: Annotated[
         float, typer.Option("--noise", metavar="X", help="Noise in the features, from 0: more makes planning harder.")
     ] = 4.5,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace features that are not simulated.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Simulate features for a dataset that has none.
 
     The features are computed from the annotations and step embeddings, so that everything can run at full size without
-    the real videos. Scores on them test the code; they say nothing about real videos.
+    the real videos. Scores on them test the code; they say nothing about real videos. Features that are not simulated
+    are replaced only with --overwrite.
     """
     from p3iv.api.datasets import simulate  # keeps `p3iv --help` quick
 
@@ -219,6 +229,7 @@ def simulate_command(
         f"SIMULATED features of {describe_features(packed)} -> {folder}. "
         f"Scores on them test the code; they say nothing about real videos.",
     )
+    print_next("data", "stats", folder)
 
 
 @app.command("check", epilog="Example: p3iv data check data/crosstask")
@@ -237,11 +248,27 @@ def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
         print_json([vars(finding) for finding in findings])
     else:
         for finding in findings:
-            out.print(f"{finding.severity}: {finding.message}")
+            print_finding(finding.severity, f"{finding.severity}: {finding.message}")
+        worst = "error" if errors else "warning" if findings else "ok"
         verdict = counted(errors, "error") if errors else "no errors"
-        out.print(f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}")
+        print_finding(worst, f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}")
+        if errors:
+            err.print("Repair the errors, then check again.")
+            print_next("data", "check", folder)
+        else:
+            _print_next_of(folder)
     if errors:
         raise typer.Exit(1)
+
+
+def _print_next_of(folder: Path) -> None:
+    """What to do with a dataset folder without errors: look at it, or give it features first."""
+    if (folder / "features").is_dir():
+        print_next("data", "stats", folder, *(("--split", "release") if (folder / "split.json").is_file() else ()))
+    elif (folder / "language.npz").is_file() and not (folder / "videos").is_dir():
+        print_next("data", "simulate", folder)
+    else:
+        print_next("extract", folder)
 
 
 @app.command("stats", epilog="Example: p3iv data stats data/crosstask --json")
@@ -251,7 +278,7 @@ def stats_command(
     protocol: Protocol = 1,
     split: Split = "video",
     split_seed: SplitSeed = 0,
-    horizons: Annotated[str, list_option("--horizons", "T", "Horizons to count, separated by commas.")] = "3,4,5,6",
+    horizons: Annotated[str, horizons_option("to count")] = "3,4,5,6",
     as_json: AsJson = False,
 ) -> None:
     """Count videos, actions and windows.
@@ -264,8 +291,13 @@ def stats_command(
     found = stats(folder, window=window, protocol=protocol, split=split, split_seed=split_seed, horizons=wanted)
     if as_json:
         print_json(found)
+        return
+    _print_stats(found)
+    if found.features:
+        cut = {"--horizon": (wanted[0], 3), "--window": (window, "inclusive"), "--protocol": (protocol, 1)}
+        print_next_training(folder, {**cut, "--split": (split, "video"), "--split-seed": (split_seed, 0)})
     else:
-        _print_stats(found)
+        _print_next_of(folder)
 
 
 def _print_stats(stats: DatasetStats) -> None:

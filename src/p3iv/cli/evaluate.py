@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -16,9 +16,20 @@ from p3iv.catalogue import (
     Metric,
     metrics_of,
 )
-from p3iv.cli.console import out, print_json, print_note, print_table, progress
-from p3iv.cli.options import AsJson, Device, Ensemble, MovedDataset, RunDir, Samples, Threads, mode_option, seed_option
-from p3iv.types import Side, counted
+from p3iv.cli.console import out, print_json, print_next, print_note, print_table, progress
+from p3iv.cli.options import (
+    AsJson,
+    Device,
+    Ensemble,
+    MovedDataset,
+    RunDir,
+    Samples,
+    Threads,
+    choice,
+    mode_option,
+    seed_option,
+)
+from p3iv.types import SIDES, Side, counted
 
 if TYPE_CHECKING:
     from p3iv.evaluation.result import Evaluation, EvaluationFiles, Scores
@@ -30,9 +41,9 @@ EXAMPLE = "Example: p3iv evaluate runs/first --samples 1500"
 def evaluate_command(
     run: RunDir,
     data: MovedDataset = None,
-    side: Annotated[Side, typer.Option("--side", help="Which part of the split to score.")] = "test",
+    side: Annotated[str, choice("--side", SIDES, help="Which part of the split to score.")] = "test",
     samples: Samples = DEFAULT_NUM_SAMPLES,
-    seed: Annotated[int, seed_option("Seed of the samples.")] = 0,
+    seed: Annotated[int, seed_option("the samples")] = 0,
     mode: Annotated[str, mode_option()] = DEFAULT_MODE,
     input_noise: Annotated[
         float, typer.Option("--input-noise", metavar="SIGMA", help="Noise on the observations in place of latents.")
@@ -59,7 +70,7 @@ def evaluate_command(
         found = evaluate(
             run,
             data=data,
-            side=side,
+            side=cast(Side, side),
             samples=samples,
             seed=seed,
             mode=mode,
@@ -75,7 +86,8 @@ def evaluate_command(
         print_json(found.to_dict())
     else:
         settings = SampleSettings(samples, seed, input_noise, dropout)
-        show_evaluation(found, evaluation_files(run, side, settings, len(ensemble or ())))
+        show_evaluation(found, evaluation_files(run, cast(Side, side), settings, len(ensemble or ())))
+        print_next("report", run) if side == "test" else print_next("evaluate", run)
 
 
 def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:

@@ -6,39 +6,34 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
 from p3iv.api.exporting import ENCODER_FORMS, EncoderForm
-from p3iv.cli.console import out, print_json, print_note
-from p3iv.cli.options import AsJson, Overwrite, RunDir, choice, file_option
+from p3iv.cli.console import out, print_json, print_next, print_note
+from p3iv.cli.options import AnyPlanner, AsJson, Overwrite, choice, file_option, weights_option
 
 if TYPE_CHECKING:
     from p3iv.export.encoder import EncoderReport
     from p3iv.export.planner import ExportReport
     from p3iv.onnx_model import Port
 
-EXAMPLE = "Example: p3iv export runs/mine --out planner.onnx --encoder int8"
+EXAMPLE = "Example: p3iv export runs/mine --out planner.onnx --encoder-precision int8"
 
 
 def export_command(
-    run: RunDir,
+    planner: AnyPlanner,
     target: Annotated[
-        Path | None, file_option("--out", "The .onnx file to write; by default planner.onnx in RUN.")
+        Path | None, file_option("--out", "The .onnx file to write; without it, planner.onnx in the run folder.")
     ] = None,
     form: Annotated[str, choice("--format", ("onnx",), help="The file format.")] = "onnx",
     encoder: Annotated[
         str,
         choice(
-            "--encoder",
+            "--encoder-precision",
             ENCODER_FORMS,
             help="The image encoder to write beside it, as FILE.encoder.onnx, so that videos and pictures can be "
             "planned from: as it is, in int8 (smaller and faster, features slightly different), or none.",
         ),
     ] = "float32",
-    weights: Annotated[
-        str | None,
-        typer.Option("--weights", metavar="PATH", help="Weights of the encoder, if not the packaged ones."),
-    ] = None,
+    weights: Annotated[str | None, weights_option(", if not the packaged ones.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,12 +46,18 @@ def export_command(
     from p3iv.api.exporting import export_planner
 
     done = export_planner(
-        run, target, encoder=cast(EncoderForm, encoder), weights=weights, overwrite=overwrite, on_note=print_note
+        planner,
+        target,
+        encoder_precision=cast(EncoderForm, encoder),
+        weights=weights,
+        overwrite=overwrite,
+        on_note=print_note,
     )
     if as_json:
         print_json({**asdict(done.planner), "format": form, "encoder": asdict(done.encoder) if done.encoder else None})
     else:
         _show(done.planner, done.encoder)
+        print_next("info", done.planner.path)
 
 
 def _show(report: ExportReport, encoder: EncoderReport | None) -> None:
@@ -71,7 +72,7 @@ def _show(report: ExportReport, encoder: EncoderReport | None) -> None:
         out.print(f"{precision}, {_megabytes(encoder.num_bytes)} -> {encoder.path}")
         out.print(f"  cosine of its features with those of torch: at least {encoder.min_cosine:.4f}")
     start, goal = ("clip.mp4@12.5", "clip.mp4@71") if encoder is not None else ("start.npy", "goal.npy")
-    out.print(f"next: p3iv plan {report.path} --start {start} --goal {goal}")
+    out.print(f"plan with it: p3iv plan {report.path} --start {start} --goal {goal}")
 
 
 def _shape(port: Port) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p3iv.catalogue import DTYPES
 from p3iv.cli.console import (
     describe_features,
     err,
     interruptible,
     out,
     print_json,
+    print_next_training,
     print_problems,
     progress,
 )
@@ -27,10 +28,15 @@ from p3iv.cli.options import (
     Protocol,
     Split,
     SplitSeed,
+    Strict,
     Threads,
     choice,
+    encoder_option,
+    jobs_option,
     number_option,
     seed_option,
+    text_encoder_option,
+    weights_option,
 )
 from p3iv.encoders.registry import (
     DEFAULT_ENCODER,
@@ -39,39 +45,33 @@ from p3iv.encoders.registry import (
     VIDEO_ENCODERS,
     WEIGHTS_HELP,
 )
-from p3iv.features.store_index import DTYPES
 from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.extraction.align import AlignmentReport
     from p3iv.extraction.request import ExtractionReport
 
-EXTRACT_EXAMPLE = "Example: p3iv extract my_kitchen --jobs 4, then p3iv train my_kitchen --out runs/kitchen"
+EXTRACT_EXAMPLE = "Example: p3iv extract my_kitchen --only-needed --jobs 4"
 ALIGN_EXAMPLE = "Example: p3iv align my_kitchen --split release"
 
 
 def extract_command(
     folder: DatasetDir,
     encoder: Annotated[
-        str, typer.Option("--encoder", metavar="NAME", help=f"{', '.join(VIDEO_ENCODERS)}, or precomputed.")
+        str,
+        encoder_option(
+            f"of the videos: {', '.join(VIDEO_ENCODERS)}, or precomputed (features in files).", "precomputed"
+        ),
     ] = DEFAULT_ENCODER,
     text_encoder: Annotated[
         str | None,
-        typer.Option(
-            "--text-encoder",
-            metavar="NAME",
-            help=f"{', '.join(TEXT_ENCODERS)}, or keep (leave language.npz as it is). "
-            f"Default: that of --encoder if it encodes text, else {DEFAULT_TEXT_ENCODER}.",
+        text_encoder_option(
+            f"of the step texts: {', '.join(TEXT_ENCODERS)}, or keep (leave language.npz as it is). "
+            f"Without it, that of --encoder if it encodes text, else {DEFAULT_TEXT_ENCODER}.",
+            "keep",
         ),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights",
-            metavar="PATH",
-            help=f"Weights of --encoder. {WEIGHTS_HELP}. precomputed: a folder of .npy files.",
-        ),
-    ] = None,
+    weights: Annotated[str | None, weights_option(f". {WEIGHTS_HELP}. precomputed: a folder of .npy files.")] = None,
     text_weights: Annotated[
         str | None, typer.Option("--text-weights", metavar="PATH", help="Weights of --text-encoder, if they differ.")
     ] = None,
@@ -84,17 +84,12 @@ def extract_command(
     ] = False,
     dtype: Annotated[str, choice("--dtype", DTYPES, help="Type of the stored features.")] = "float16",
     jobs: Annotated[
-        int,
-        number_option(
-            "--jobs",
-            "Number of processes; each also uses one thread to decode video.",
-            show_default="half of the processors",
-        ),
+        int, jobs_option("; each also uses one thread to decode video", show_default="half of the processors")
     ] = max(1, (os.cpu_count() or 1) // 2),
     engine: Engine = "local",
     address: Address = None,
-    threads: Annotated[int, number_option("--threads", "CPU threads of torch in each process.")] = 1,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if any video cannot be used.")] = False,
+    threads: Threads = 1,
+    strict: Strict = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -144,16 +139,17 @@ def _print_extraction(report: ExtractionReport) -> None:
     out.print(f"{report.encoder} features of {describe_features(report.features)} -> {report.folder}")
     texts = f"step embeddings by {report.text_encoder}" if report.text_encoder else "no step embeddings"
     out.print(f"{texts}; {report.num_frames} frames decoded in {report.seconds:.1f} s, {report.speed} per second")
-    out.print(f"next: p3iv train {shlex.quote(str(report.folder))} --out RUN --planner p3iv-plus")
+    print_next_training(report.folder)
 
 
 def _print_kept(report: ExtractionReport) -> None:
     has = f"all {counted(report.features.num_videos, 'video')} have {report.encoder} features"
     if not report.num_new_steps:
         out.print(f"{has}; nothing to do (--overwrite makes features and step embeddings again)")
-        return
-    new = counted(report.num_new_steps, "step")
-    out.print(f"{has}; {new} had no embedding, so all step embeddings were made by {report.text_encoder}")
+    else:
+        new = counted(report.num_new_steps, "step")
+        out.print(f"{has}; {new} had no embedding, so all step embeddings were made by {report.text_encoder}")
+    print_next_training(report.folder)
 
 
 def align_command(
@@ -161,7 +157,7 @@ def align_command(
     split: Split = "video",
     split_seed: SplitSeed = 0,
     protocol: Protocol = 1,
-    seed: Annotated[int, seed_option("Seed of the initial parameters and the batches.")] = 0,
+    seed: Annotated[int, seed_option("the initial parameters and the batches")] = 0,
     steps: Annotated[int, number_option("--steps", "Number of optimiser steps.")] = 400,
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -179,8 +175,10 @@ def align_command(
     )
     if as_json:
         print_json(report)
-    else:
-        _print_alignment(report, f"--split {split} --split-seed {split_seed}")
+        return
+    _print_alignment(report, f"--split {split} --split-seed {split_seed}")
+    sides = {"--split": (split, "video"), "--split-seed": (split_seed, 0), "--protocol": (protocol, 1)}
+    print_next_training(folder, sides)
 
 
 def _print_alignment(report: AlignmentReport, split: str) -> None:

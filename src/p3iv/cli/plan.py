@@ -1,115 +1,202 @@
-"""`p3iv plan` plans between two moments and prints the plans."""
+"""`p3iv plan` plans between two moments, or between the moments of many pairs, and prints the plans."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
-from p3iv.cli.console import out, print_json, print_note
+from p3iv.cli.console import err, out, print_json, print_next, print_note
 from p3iv.cli.options import (
     AllowDownload,
+    AnyPlanner,
     AsJson,
     Device,
     Ensemble,
     MovedDataset,
-    RunDir,
     Threads,
+    choice,
+    encoder_option,
     file_option,
     mode_option,
     number_option,
+    samples_option,
     seed_option,
+    weights_option,
 )
 from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
-from p3iv.errors import ConfigError
-from p3iv.files import write_text
+from p3iv.errors import ConfigError, P3ivError
 from p3iv.shipped import shipped_clips, shipped_planner
+from p3iv.types import counted
+
+if TYPE_CHECKING:
+    from p3iv.cli.pairs import Pair
+    from p3iv.plans.distribution import PlanDistribution
 
 EXAMPLE = "Example: p3iv plan runs/mine --start kitchen.mp4@12.5 --goal kitchen.mp4@71 --svg plan.svg"
 MOMENT_HELP = f"{MOMENT_FORMS}."
-SAMPLES_HELP = (
-    "Also sample N plans. The plans and probabilities of all planners but P3IV+ are then computed from N latents or "
-    f"samples instead of {DEFAULT_NUM_SAMPLES}."
+PAIRS_HELP = (
+    "Many pairs instead of --start and --goal: a CSV with the columns start, goal and, if you like, id and others; "
+    "- is standard input, each line of which is answered when it is read."
 )
+SAMPLES_HELP = (
+    ", too. The plans and probabilities of all planners but P3IV+ are then computed from N latents or "
+    f"samples instead of {DEFAULT_NUM_SAMPLES}"
+)
+
+PlanPair = Callable[[str, str], "PlanDistribution"]
 
 
 def plan_command(
-    run: RunDir,
+    run: AnyPlanner,
     start: Annotated[str | None, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)] = None,
-    goal: Annotated[str | None, typer.Option("--goal", metavar="MOMENT", help=MOMENT_HELP)] = None,
+    goal: Annotated[
+        str | None, typer.Option("--goal", metavar="MOMENT", help="Another moment, in one of the same forms.")
+    ] = None,
+    pairs: Annotated[str | None, typer.Option("--pairs", metavar="FILE|-", help=PAIRS_HELP)] = None,
     data: MovedDataset = None,
     top: Annotated[int, number_option("--top", "Number of plans to print.", max=MAX_PLANS)] = 5,
-    samples: Annotated[int | None, number_option("--samples", SAMPLES_HELP)] = None,
-    mode: Annotated[str | None, mode_option(" Default: chain; categorical if it has none.")] = None,
-    seed: Annotated[int, seed_option("Seed of samples, and of P3IV's latents.")] = 0,
+    samples: Annotated[int | None, samples_option(SAMPLES_HELP)] = None,
+    mode: Annotated[str | None, mode_option(" Without it: chain; categorical if it has none.")] = None,
+    seed: Annotated[int, seed_option("samples, and of P3IV's latents")] = 0,
     ensemble: Ensemble = None,
     encoder: Annotated[
         str | None,
-        typer.Option(
-            "--encoder",
-            metavar="NAME",
-            help=f"{', '.join(VIDEO_ENCODERS)}: the encoder of the planner's features, if it is not known.",
+        encoder_option(f"of the planner's features, if it is not known: {', '.join(VIDEO_ENCODERS)}."),
+    ] = None,
+    weights: Annotated[str | None, weights_option(f", as in `extract`. {WEIGHTS_HELP}.")] = None,
+    allow_download: AllowDownload = False,
+    backend: Annotated[
+        str | None,
+        choice(
+            "--backend",
+            ("torch", "onnx"),
+            help="What computes the plans: torch, or onnx, which needs the planner.onnx of `p3iv export`. Without it, "
+            "as the file is.",
         ),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option("--weights", metavar="PATH", help=f"Weights of the encoder, as in `extract`. {WEIGHTS_HELP}."),
-    ] = None,
-    allow_download: AllowDownload = False,
     device: Device = "auto",
     threads: Threads = 1,
     svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plan the steps between two moments.
+    """Plan the steps between two moments, or for many pairs of moments.
 
     Prints the recommended plan and the most probable alternatives. Their probabilities are exact under the chain that
-    chooses the plan; for planners without a chain (most baselines) they are shares of samples.
+    chooses the plan; for planners without a chain (most baselines) they are shares of samples. With --pairs, a pair
+    without a plan does not stop the others: it is listed at the end, and the exit code is 1; with --json, each pair is
+    one line.
     """
-    from p3iv.moments import EncoderChoice, needs_encoder
+    from p3iv.moments import EncoderChoice
     from p3iv.planner import NUM_PLANS, Planner
 
-    if start is None or goal is None:
+    if pairs is None and (start is None or goal is None):
         start, goal = _example_of(run, start, goal)
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
-    if (encoder or weights or allow_download) and not (needs_encoder(start) or needs_encoder(goal)):
+    if data is not None and not data.is_dir():
+        raise ConfigError(f"--data {data}, but there is no such folder.")
+    chosen = EncoderChoice(encoder, weights, allow_download)
+    _check_moments(start, goal, pairs, svg, has_encoder=chosen != EncoderChoice())
+    _use_threads(threads)
+    planner = Planner.from_pretrained(
+        run, device=device, backend=backend, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
+    )
+
+    def plan(start: str, goal: str) -> PlanDistribution:
+        return planner.plan(start, goal, number=max(top, NUM_PLANS), num_samples=samples, seed=seed, mode=mode)
+
+    if pairs is not None:
+        _plan_pairs(pairs, plan, top, as_json=as_json)
+    elif start is not None and goal is not None:
+        _show_one(plan(start, goal), top, svg, as_json=as_json)
+
+
+def _check_moments(
+    start: str | None, goal: str | None, pairs: str | None, svg: Path | None, *, has_encoder: bool
+) -> None:
+    """Refuse options that exclude each other, before the planner is loaded."""
+    from p3iv.moments import needs_encoder
+
+    if pairs is not None and (start is not None or goal is not None):
+        raise ConfigError("--pairs names both moments of every pair: leave --start and --goal out.")
+    if pairs is not None and svg is not None:
+        raise ConfigError(f"--svg {svg} draws the plans of one pair: pass --start and --goal instead of --pairs.")
+    if svg is not None and svg.suffix.lower() != ".svg":
+        raise ConfigError(f"--svg {svg}, but it must end in .svg.")
+    if has_encoder and start is not None and goal is not None and not (needs_encoder(start) or needs_encoder(goal)):
         raise ConfigError(
             "--encoder, --weights and --allow-download are for moments of video files and pictures, but these are "
             "features already: leave the option out."
         )
-    if data is not None and not data.is_dir():
-        raise ConfigError(f"--data {data}, but there is no such folder.")
-    if svg is not None and svg.suffix.lower() != ".svg":
-        raise ConfigError(f"--svg {svg}, but it must end in .svg.")
-    _use_threads(threads)
-    planner = Planner.from_pretrained(
-        run,
-        device=device,
-        ensemble=ensemble or (),
-        data=data,
-        encoder=EncoderChoice(encoder, weights, allow_download),
-        on_note=print_note,
-    )
-    plans = planner.plan(start, goal, number=max(top, NUM_PLANS), num_samples=samples, seed=seed, mode=mode)
+
+
+def _show_one(plans: PlanDistribution, top: int, svg: Path | None, *, as_json: bool) -> None:
     if svg is not None:
+        from p3iv.files import write_text
+
         write_text(svg, plans.to_svg())
     if as_json:
         print_json(plans.to_dict())
+        return
+    out.print(plans.to_text(top))
+    if svg is not None:
+        out.print(f"\n-> {svg}")
+    print_next(*sys.argv[1:], *(("--svg", "plan.svg") if svg is None else ("--json",)))
+
+
+def _plan_pairs(source: str, plan: PlanPair, top: int, *, as_json: bool) -> None:
+    """Answer each pair as soon as it is read; those without a plan are listed at the end."""
+    from p3iv.cli.pairs import open_pairs
+    from p3iv.validation import ProblemLog
+
+    log, number = ProblemLog(), 0
+    with open_pairs(source) as found:
+        for pair in found:
+            number += 1
+            if fault := _answer(pair, plan, top, as_json=as_json):
+                log.add(pair.where, fault.rstrip("."), "no plan")
+    for problem in log.problems:
+        err.print(f"problem: {problem}")
+    if not number:
+        raise ConfigError(f"--pairs {source}, but there is no pair after the header.")
+    if log.total:
+        err.print(f"{log.total} of {counted(number, 'pair')} without a plan")
+        raise typer.Exit(1)
+    if not as_json:
+        print_next(*sys.argv[1:], "--json")
+
+
+def _answer(pair: Pair, plan: PlanPair, top: int, *, as_json: bool) -> str:
+    """Print the plans of a pair; returns what is wrong with it, or an empty text."""
+    plans, fault = None, pair.fault
+    try:
+        plans = None if fault else plan(pair.start, pair.goal)
+    except (P3ivError, OSError) as error:
+        fault = str(error)
+    if as_json:
+        more: dict[str, Any] = {"columns": dict(pair.columns)} if pair.columns else {}
+        result = {"error": fault} if plans is None else plans.to_dict()
+        print_json({"id": pair.id, "start": pair.start, "goal": pair.goal, **more, **result}, in_one_line=True)
+        return fault
+    further = "".join(f", {name} {cell}" for name, cell in pair.columns.items())
+    out.print(f"pair {pair.id}{further}: {pair.start} -> {pair.goal}", style="bold")
+    if plans is None:
+        out.print(f"no plan: {fault}\n")
     else:
-        out.print(plans.to_text(top))
-        if svg is not None:
-            out.print(f"\n-> {svg}")
+        out.print(f"{plans.to_text(top)}\n")
+    return fault
 
 
 def _example_of(run: Path, start: str | None, goal: str | None) -> tuple[str, str]:
     """The moments of the example of a planner that comes with p3iv, if the user gave none."""
     if start or goal or not shipped_planner(run):
-        raise ConfigError(f"A plan leads from one moment to another: pass --start and --goal. {EXAMPLE}")
+        raise ConfigError("Pass --start MOMENT and --goal MOMENT, or --pairs FILE.csv for many pairs.")
     example = shipped_clips(str(run))[0]
     print_note(f"an example: {example.command}")
     return example.start, example.goal

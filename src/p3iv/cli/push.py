@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from p3iv.cli.console import out, print_json, print_note
+from p3iv.cli.console import out, print_json, print_next, print_note
 from p3iv.cli.options import AsJson
 
 EXAMPLE = "Example: p3iv push runs/mine your-name/kitchen-planner --licence apache-2.0 --dry-run"
@@ -62,7 +63,8 @@ def push_command(
         out.print(f"{size:>12,} bytes  {file}")
     if dry_run:
         out.print(f"\n{card}")
-        out.print(f"would go to {url}; nothing was pushed. Leave out --dry-run to push")
+        out.print(f"would go to {url}; nothing was pushed")
+        print_next(*(word for word in sys.argv[1:] if word != "--dry-run"))
     else:
         out.print(f"-> {url}")
-        out.print(f"next: p3iv info {asked}")
+        print_next("info", str(asked))

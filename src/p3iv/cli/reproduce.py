@@ -8,12 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table as Grid
-from rich.text import Text
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES
-from p3iv.cli.console import err, interruptible, out, print_json, print_note
-from p3iv.cli.options import Address, AsJson, Device, Engine, Settings, list_option, number_option, parse_numbers
+from p3iv.cli.completion import complete_tables
+from p3iv.cli.console import err, interruptible, out, print_json, print_next, print_note
+from p3iv.cli.options import (
+    Address,
+    AsJson,
+    Device,
+    Engine,
+    Settings,
+    Threads,
+    horizons_option,
+    jobs_option,
+    name_option,
+    parse_numbers,
+    samples_option,
+    seeds_option,
+)
 from p3iv.errors import ConfigError
 from p3iv.types import Progress, clock
 
@@ -23,43 +35,41 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
 
-Jobs = Annotated[int, number_option("--jobs", "Number of runs at a time.")]
+Jobs = Annotated[int, jobs_option("; each makes one run at a time")]
 
 
 def reproduce_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Names of tables and figures, or all; --list shows them."),
+        typer.Argument(
+            metavar="NAME",
+            help="Names of tables and figures, or all; --list shows them.",
+            autocompletion=complete_tables,
+        ),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List all tables and figures, and stop.")] = False,
     data: Annotated[
         list[Path] | None,
-        typer.Option("--data", metavar="DIR", help="A dataset folder with features; may be repeated."),
+        typer.Option("--data", metavar="DIR", help="The dataset folder, with features; may be repeated."),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--out", metavar="OUT", help="The folder to write runs and tables to.")
+        Path | None, typer.Option("--out", metavar="OUT", help="The folder to write, for runs and tables.")
     ] = None,
     budget: Annotated[
         str,
-        typer.Option(
-            "--budget", metavar="NAME", help="small (20 CPU seconds per run, one seed) or paper (200 epochs, 3 seeds)."
+        name_option(
+            "--budget", ("small", "paper"), "small (20 CPU seconds per run, one seed) or paper (200 epochs, 3 seeds)."
         ),
     ] = "small",
-    seeds: Annotated[
-        str, list_option("--seeds", "N", "Seeds, separated by commas; default: those of the budget.")
-    ] = "",
-    horizons: Annotated[str, list_option("--horizons", "T", "Fill only cells of these horizons, such as 3,4.")] = "",
-    samples: Annotated[
-        int,
-        number_option(
-            "--samples", "Number of plans to sample for each start and goal. Table 10 and figures have their own."
-        ),
-    ] = DEFAULT_NUM_SAMPLES,
+    seeds: Annotated[str, seeds_option("; without it, those of the budget")] = "",
+    horizons: Annotated[str, horizons_option("to fill the cells of (without it, all)")] = "",
+    samples: Annotated[int, samples_option("; table 10 and figures have their own")] = DEFAULT_NUM_SAMPLES,
     settings: Settings = None,
     jobs: Jobs = 1,
     engine: Engine = "local",
     address: Address = None,
-    device: Device = "cpu",
+    device: Device = "auto",
+    threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
     """Reproduce tables and figures of the paper.
@@ -86,7 +96,7 @@ def reproduce_command(
         horizons=parse_numbers("--horizons", horizons) if horizons else (),
         settings=parse_settings(settings or []),
         samples=samples,
-        execution=execution(jobs=jobs, engine=engine, address=address, device=device),
+        execution=execution(jobs=jobs, engine=engine, address=address, device=device, threads=threads),
     )
     with interruptible(f"finished runs are in {target}, and the same command continues there"):
         result = reproduce(request)
@@ -95,6 +105,8 @@ def reproduce_command(
     else:
         _show(result, target)
     show_failures(result)
+    if not as_json:
+        print_next(*sys.argv[1:], *(("--budget", "paper") if budget == "small" and not result.failures else ()))
     if result.failures or result.is_empty:
         raise typer.Exit(1)
 
@@ -131,6 +143,11 @@ def _show_list(*, as_json: bool) -> None:
         "small\n(at most; one seed) and --budget paper (three seeds, on CrossTask). Any dataset folder with features "
         "can be used: its\nfigures are shown beside the published ones of the datasets in brackets.",
     )
+    example = Path("demo") / "tabletop"
+    if (example / "steps.csv").is_file():
+        print_next("reproduce", "unique-plans", "--data", example, "--out", "reproduced")
+    else:
+        print_next("demo", "demo")
 
 
 def show_run(progress: Progress) -> None:
@@ -167,6 +184,9 @@ def _show(result: FillResult, target: Path) -> None:
 
 def _print_block(filled: FilledTable, block: Block) -> None:
     """Print our values over their intervals, with the published figures in brackets."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
     from p3iv.experiments.writers import headers, row_label
 
     grid = Grid(

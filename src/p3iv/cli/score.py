@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.catalogue import METRICS, UNDEFINED
-from p3iv.cli.console import out, print_json, print_table
+from p3iv.cli.console import out, print_json, print_next, print_table
 from p3iv.cli.options import AsJson, Threads, file_option, number_option
 from p3iv.types import counted
 
@@ -45,8 +45,10 @@ def score_command(
     scores = score(file, actions, references=references, batch_size=batch_size, threads=threads)
     if as_json:
         print_json(scores.to_dict())
-    else:
-        _print_scores(scores)
+        return
+    _print_scores(scores)
+    more = () if references is None else ("--references", references)
+    print_next("score", file, "--actions", actions, *more, "--batch-size", str(batch_size), "--json")
 
 
 def _print_scores(scores: PredictionScores) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -12,60 +11,80 @@ from typing import Annotated
 
 import typer
 
-from p3iv.catalogue import LOSS_TERMS, Metric, metrics_of
-from p3iv.cli.console import err, interruptible, out, print_json, print_note, progress
+from p3iv.catalogue import LOSS_TERMS, TRACKER_NAMES, LossTerm, Metric, metrics_of
+from p3iv.cli.console import err, interruptible, out, print_json, print_next, print_note, progress
 from p3iv.cli.options import (
     AsJson,
     DatasetDir,
     Device,
+    Overwrite,
+    PlannerName,
     Protocol,
     Settings,
     Split,
     SplitSeed,
     Threads,
     Window,
+    name_option,
+    preset_option,
     seed_option,
 )
-from p3iv.config import PRESETS, parse_settings
-from p3iv.planners.registry import PLANNERS, planner_class
-from p3iv.training.tracking import TRACKERS
+from p3iv.planners.registry import planner_class
 from p3iv.types import OnProgress, Progress, counted
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
 
 
+def _list_settings(wanted: bool) -> None:
+    """Print every setting with its default, what is allowed and what it means, and stop."""
+    if not wanted:
+        return
+    from p3iv.config import describe_settings
+
+    for info in describe_settings():
+        out.print(f"{info.name}={'null' if info.default is None else str(info.default)}", style="bold")
+        out.print(f"    {info.about}: {info.allowed}")
+    raise typer.Exit
+
+
 def train_command(
     folder: DatasetDir,
-    run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder to write.")],
-    planner: Annotated[str, typer.Option("--planner", metavar="NAME", help=f"{', '.join(PLANNERS)}.")] = "p3iv",
-    preset: Annotated[
-        str | None,
-        typer.Option("--preset", metavar="NAME", help=f"{', '.join(PRESETS)}; without it, the planner's own."),
-    ] = None,
+    run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write, for this run.")],
+    planner: PlannerName = "p3iv",
+    preset: Annotated[str | None, preset_option("of the settings")] = None,
     horizon: Annotated[int, typer.Option("--horizon", metavar="T", help="The number of actions to plan.")] = 3,
     window: Window = "inclusive",
     protocol: Protocol = 1,
     split: Split = "video",
     split_seed: SplitSeed = 0,
-    seed: Annotated[int, seed_option("Seed of parameters, noise, order and dropout.")] = 0,
+    seed: Annotated[int, seed_option("parameters, noise, order and dropout")] = 0,
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in RUN.")] = False,
+    overwrite: Overwrite = False,
     track: Annotated[
         list[str] | None,
-        typer.Option("--track", metavar="NAME", help=f"{', '.join(TRACKERS)}: log the epochs there, too. Repeatable."),
+        name_option(
+            "--track", TRACKER_NAMES, f"{', '.join(TRACKER_NAMES)}: log the epochs there, too; may be repeated."
+        ),
     ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     as_json: AsJson = False,
+    list_settings: Annotated[  # noqa: ARG001 - its callback does it
+        bool,
+        typer.Option(
+            "--list-settings", callback=_list_settings, is_eager=True, help="List what --set can change, and stop."
+        ),
+    ] = False,
 ) -> None:
     """Train a planner on a dataset.
 
     --resume continues an interrupted run; the result is the same to the last bit as without the interruption.
     """
     from p3iv.api.runs import train  # torch takes a second to import
+    from p3iv.config import parse_settings
 
-    with interruptible(f"the same command with --resume continues {run}"), progress() as show:
+    with interruptible(f"the same command with --resume continues {run}"), progress(_explain) as show:
         result = train(
             folder,
             run,
@@ -98,7 +117,7 @@ def train_command(
         fitted = f"Fitted without training, {result.cpu_s:.0f} CPU s. On"
         how = trained if planner_class(planner).is_trained() else fitted
         out.print(f"{how} validation: {scores} -> {result.run}")
-        out.print(f"next: p3iv evaluate {shlex.quote(str(result.run))}")
+        print_next("evaluate", result.run)
 
 
 class EpochProgress:
@@ -108,7 +127,7 @@ class EpochProgress:
         self._show = show
         self._shown_at = 0.0
         self._scores = ""
-        self._has_begun = self._has_legend = False
+        self._has_begun = False
 
     def __call__(self, at: Progress) -> None:
         if not at.values:  # the first call is about the data
@@ -126,16 +145,13 @@ class EpochProgress:
         if not err.is_terminal or time.monotonic() - self._shown_at < 0.5:
             return
         self._shown_at = time.monotonic()
-        self._show(replace(at, about=f"{self._scores}{_short_terms(at.values)}"))
+        self._show(replace(at, about=f"{self._scores}{_describe(at.values)}"))
 
     def _show_epoch(self, at: Progress) -> None:
-        if at.total > 1 and not self._has_legend:
-            self._has_legend = True
-            err.print(_legend(at.values))
         best = f" ({at.about})" if at.about else ""
-        scores = (f"{metric.label} {text}" for metric, text in _scores(at.values)[:2])
-        self._scores = f"val {', '.join(scores)}{best}; "
-        self._show(replace(at, about=f"{self._scores}{_short_terms(at.values)}"))
+        scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(at.values)[:2])
+        self._scores = f"validation: {scores}{best}; "
+        self._show(replace(at, about=f"{self._scores}{_describe(at.values)}"))
 
 
 def _scores(values: Mapping[str, float]) -> list[tuple[Metric, str]]:
@@ -144,20 +160,31 @@ def _scores(values: Mapping[str, float]) -> list[tuple[Metric, str]]:
     return [(metric, f"{metric.text(values[f'val_{metric.name}'])} {metric.unit}") for metric in known]
 
 
-def _legend(terms: Mapping[str, float]) -> str:
-    """What the abbreviations of a progress line mean."""
-    scores = [f"{metric.label} = {metric.title}" for metric in metrics_of("plans")[:2]]
-    groups = {f"val = validation windows, {', '.join(scores)}; losses": "", "accuracy of the critic": "%"}
+def _shown_terms(terms: Mapping[str, float]) -> list[LossTerm]:
+    """The terms of the progress line, in the order of the catalogue."""
+    return [term for name, term in LOSS_TERMS.items() if term.about and name in terms]
+
+
+def _describe(terms: Mapping[str, float]) -> str:
+    """The terms as the progress line shows them: `loss: action 2.31, language 2.02; critic: real 93%`."""
+    groups = {"loss": "", "critic": "%"}
     parts = []
     for title, unit in groups.items():
-        of_group = [term for name, term in LOSS_TERMS.items() if name in terms and term.short and term.unit == unit]
-        names = [term.short if term.short == term.label else f"{term.short} = {term.label}" for term in of_group]
-        parts += [f"{title}: {', '.join(names)}"] if names else []
-    return f"progress: {'; '.join(parts)}"
+        texts = [f"{term.label} {term.text(terms[term.name])}" for term in _shown_terms(terms) if term.unit == unit]
+        parts += [f"{title}: {', '.join(texts)}"] if texts else []
+    return "; ".join(parts)
 
 
-def _short_terms(terms: Mapping[str, float]) -> str:
-    """The loss terms that have a short label, in the order of the catalogue."""
-    return " ".join(
-        f"{term.short} {term.text(terms[name])}" for name, term in LOSS_TERMS.items() if term.short and name in terms
-    )
+def _explain(at: Progress) -> str:
+    """The legend of the first epoch, if there will be several."""
+    return legend_of(at.values) if _scores(at.values) and at.total > 1 else ""
+
+
+def legend_of(terms: Mapping[str, float]) -> str:
+    """What a progress line of these terms shows, one per line."""
+    scores = [(metric.title, metric.about) for metric in metrics_of("plans")[:2]]
+    rows = [*scores, *((term.label, term.about) for term in _shown_terms(terms))]
+    width = max(len(label) for label, _ in rows) + 2
+    lines = [f"  {label:<{width}}{about}" for label, about in rows]
+    how = "scores on validation windows, which are not trained on, should rise; losses should fall"
+    return "\n".join([f"legend: {how}", *lines])

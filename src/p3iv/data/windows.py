@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from p3iv.config import SPLIT_KINDS, CurationSettings
-from p3iv.errors import SplitError
+from p3iv.catalogue import SPLIT_KINDS
+from p3iv.config import CurationSettings
+from p3iv.errors import SplitError, one_of
 from p3iv.readers.folder import read_split
 from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, hash_number, listed
 from p3iv.validation import shown
@@ -193,7 +194,7 @@ def _why_unusable(kept: Split, named: set[str], known: set[str]) -> str:
 def _split_from_file(name: str) -> Split:
     path = Path(name)
     if not path.exists():
-        raise SplitError(f"split={shown(name)}: neither one of {', '.join(SPLIT_KINDS)} nor a file that exists.")
+        raise SplitError(f"split={shown(name)}: not a file that exists, and not {one_of(path.name, SPLIT_KINDS)}")
     return read_split(path)
 
 

@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from p3iv.errors import ConfigError, FeatureError
-from p3iv.onnx_model import SUFFIX
+from p3iv.errors import ConfigError, FeatureError, one_of
 
 if TYPE_CHECKING:  # `p3iv extract --help` reads this table and must not wait for torch
     from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
@@ -75,12 +74,13 @@ def require_encoder(name: str, allowed: tuple[str, ...], *, option: str, task: s
     """Refuse a name that is not one of these encoders."""
     if name not in allowed:
         problem = f"{name} cannot encode {task}" if name in ENCODERS else "there is no such encoder"
-        raise ConfigError(f"{option} {name}, but {problem}. Choose from {', '.join(allowed)}.")
+        raise ConfigError(f"{option} {name}, but {problem}. It must be {one_of(name, allowed)}")
 
 
 def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], *, option: str, task: str) -> object:
     require_encoder(name, allowed, option=option, task=task)
     from p3iv.encoders.base import EncoderOptions
+    from p3iv.onnx_model import SUFFIX  # imports pydantic
 
     options = options or EncoderOptions()
     if task == "video" and options.weights is not None and options.weights.lower().endswith(SUFFIX):

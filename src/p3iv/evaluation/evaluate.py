@@ -13,7 +13,7 @@ from torch import Tensor
 from p3iv.catalogue import DEFAULT_MODE, RANDOM, RETRIEVAL
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
-from p3iv.errors import ConfigError, PlanError
+from p3iv.errors import ConfigError, PlanError, one_of
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.predictions import NamedLine, prediction_writer
 from p3iv.evaluation.pretrained import write_run_card
@@ -63,7 +63,7 @@ class EvaluationRequest:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ConfigError(f"--mode {self.mode}, but it must be one of {', '.join(MODES)}.")
+            raise ConfigError(f"--mode {self.mode}, but it must be {one_of(self.mode, MODES)}")
 
 
 def evaluation_files(run: Path, side: Side, settings: SampleSettings, num_others: int = 0) -> EvaluationFiles:

@@ -127,6 +127,47 @@ def filled_rows(result: FillResult) -> Iterator[dict[str, Cell]]:
             yield cells
 
 
+def describe_comparison(result: FillResult) -> dict[str, Any]:
+    """Every figure with its interval, for `--json`; null where a figure is not defined."""
+    [filled] = result.tables
+    [block] = filled.blocks
+    return {
+        "data": block.source.label if block.source else None,
+        "rows": [_describe_row(cells) for cells in filled_rows(result)],
+        "best": [
+            {
+                "horizon": ranking.group.removeprefix("T="),
+                "metric": ranking.column.spec["metric"],
+                "planner": ranking.best,
+                "not_distinguished_from": [row for row, _ in ranking.undecided],
+            }
+            for ranking in block.rankings
+        ],
+        "notes": [*block.tie_notes, *block.interval_notes],
+        "failures": {name: outcome.about for name, outcome in result.failures.items()},
+        "impossible": {name: outcome.about for name, outcome in result.impossible.items()},
+    }
+
+
+def _describe_row(cells: dict[str, Cell]) -> dict[str, Any]:
+    first = cells["success_rate"]
+    values = {name: cell.value for name, cell in cells.items() if cell.value}
+    ends = {"value": "value", "low": "low", "high": "high", "sd_over_seeds": "spread"}
+    return {
+        "horizon": first.spec.horizon if first.spec else None,
+        "planner": first.row.label,
+        "seeds": list(values["success_rate"].seeds),
+        "runs": list(values["success_rate"].runs),
+        "metrics": {
+            name: {end: _finite(getattr(value, field)) for end, field in ends.items()} for name, value in values.items()
+        },
+    }
+
+
+def _finite(figure: float) -> float | None:
+    return figure if math.isfinite(figure) else None
+
+
 def wide_rows(result: FillResult) -> Iterator[dict[str, Any]]:
     """A row per horizon and planner: shares from 0 to 1, KL and NLL in nats, each with its interval."""
     for cells in filled_rows(result):

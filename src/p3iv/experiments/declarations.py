@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from p3iv.catalogue import METRICS
-from p3iv.errors import ConfigError
+from p3iv.errors import ConfigError, near_misses, one_of
 
 PAPER_DATASETS = {"crosstask": "CrossTask", "coin": "COIN", "niv": "NIV"}
 FILES = ("paper.toml", "own.toml")
@@ -145,7 +145,9 @@ def select(names: Sequence[str]) -> tuple[Table | Figure, ...]:
     known = declarations()
     for name in names:
         if name != "all" and name not in known:
-            raise ConfigError(f"There is no table or figure {name!r}. There are: all, {', '.join(known)}.")
+            near = near_misses(name, known)
+            meant = f"Did you mean {' or '.join(near)}?" if near else f"There are: all, {', '.join(known)}."
+            raise ConfigError(f"There is no table or figure {name!r}. {meant}")
     return tuple(known.values()) if "all" in names else tuple(known[name] for name in dict.fromkeys(names))
 
 
@@ -256,5 +258,5 @@ def _cell_spec(spec: Mapping[str, Any], where: str) -> CellSpec:
     if unknown:
         raise ConfigError(f"{where}: a declaration contains {unknown[0]!r}, which has no meaning.")
     if spec.get("metric", "kl") not in METRICS:
-        raise ConfigError(f"{where}: metric={spec['metric']!r}, but it must be one of {', '.join(METRICS)}.")
+        raise ConfigError(f"{where}: metric={spec['metric']!r}, but it must be {one_of(spec['metric'], METRICS)}")
     return CellSpec(settings=tuple(sorted(settings.items())), **spec)

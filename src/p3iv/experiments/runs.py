@@ -10,9 +10,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from p3iv.catalogue import DEFAULT_NUM_SAMPLES
-from p3iv.config import PLANNER_SECTIONS, SPLIT_KINDS, Config, CurationSettings, override, preset_config
-from p3iv.errors import ConfigError, SplitError
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, SPLIT_KINDS
+from p3iv.config import PLANNER_SECTIONS, Config, CurationSettings, override, preset_config
+from p3iv.errors import ConfigError, SplitError, one_of
 from p3iv.evaluation.result import noise_parts
 from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
 from p3iv.experiments.identity import Source, code_version
@@ -174,7 +174,7 @@ def budget_named(name: str) -> Budget:
         ConfigError: for an unknown name; the message lists the known ones.
     """
     if name not in BUDGETS:
-        raise ConfigError(f"--budget {name}, but it must be one of {', '.join(BUDGETS)}.")
+        raise ConfigError(f"--budget {name}, but it must be {one_of(name, BUDGETS)}")
     return BUDGETS[name]
 
 
@@ -205,6 +205,7 @@ def _identity_of(settings: CurationSettings) -> dict[str, Any]:
         content = Path(settings.split).read_bytes()
     except OSError as error:
         raise SplitError(
-            f"data.split={settings.split} is neither one of {', '.join(SPLIT_KINDS)} nor a file that can be read."
+            f"data.split={settings.split} is not a file that can be read, and not "
+            f"{one_of(Path(settings.split).name, SPLIT_KINDS)}"
         ) from error
     return asdict(settings) | {"split": f"sha256 {hashlib.sha256(content).hexdigest()}"}

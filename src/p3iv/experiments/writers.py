@@ -15,7 +15,7 @@ from p3iv.experiments.pages import Section, table_page, table_section
 from p3iv.experiments.provenance import Provenance, plain_cell, run_rows
 from p3iv.experiments.runs import Run
 from p3iv.files import write_text
-from p3iv.validation import UNFIT
+from p3iv.types import UNFIT
 
 CSV_COLUMNS = (
     *("table", "place", "data", "published_on", "row_group", "row", "column_group", "column", "metric", "unit"),

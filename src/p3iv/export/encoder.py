@@ -174,7 +174,7 @@ def example_clips(framing: Framing) -> Iterator[Clips]:
     try:
         from p3iv.tabletop.render import Camera, Scene
     except ImportError as error:
-        raise MissingExtraError("Pillow", "video", "Exporting an encoder", "or --encoder none") from error
+        raise MissingExtraError("Pillow", "video", "Exporting an encoder", "or --encoder-precision none") from error
     from p3iv.tabletop.look import make_look
     from p3iv.tabletop.stage import Stage
     from p3iv.tabletop.world import write_script

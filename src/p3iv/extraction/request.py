@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from p3iv.catalogue import DTYPES
 from p3iv.encoders.base import EncoderOptions, VideoEncoder
 from p3iv.encoders.identity import PRECOMPUTED, EncoderIdentity
 from p3iv.encoders.registry import DEFAULT_ENCODER, TEXT_ENCODERS, VIDEO_ENCODERS, require_encoder
-from p3iv.errors import ConfigError
+from p3iv.errors import ConfigError, one_of
 from p3iv.features.store import PackedFeatures
-from p3iv.features.store_index import DTYPES, KeptSeconds
+from p3iv.features.store_index import KeptSeconds
 from p3iv.parallel import check_engine
 from p3iv.types import Array, Problem
 
@@ -44,7 +45,7 @@ class ExtractionRequest:
             require_encoder(self.text_encoder, TEXT_ENCODERS, option="--text-encoder", task="text")
         check_engine(self.engine, self.address)
         if self.dtype not in DTYPES:
-            raise ConfigError(f"--dtype {self.dtype}, but it must be one of {', '.join(DTYPES)}.")
+            raise ConfigError(f"--dtype {self.dtype}, but it must be {one_of(self.dtype, DTYPES)}")
         for name in ("jobs", "threads", "max_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}, but it must be at least 1.")

@@ -14,10 +14,10 @@ from typing import Any, BinaryIO, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from p3iv.catalogue import DTYPES
 from p3iv.errors import FeatureError
 from p3iv.features.arrays import HEAD_BYTES, all_finite, as_rows, parse_header
 from p3iv.features.store_index import (
-    DTYPES,
     INDEX_NAME,
     ROWS_NAME,
     KeptSeconds,

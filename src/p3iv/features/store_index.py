@@ -18,7 +18,6 @@ ROWS_NAME: Final = "rows.npy"
 INDEX_NAME: Final = "index.json"
 FORMAT: Final = 1
 SPARSE_FORMAT: Final = 2  # of a store in which some seconds of videos have no row
-DTYPES: Final = ("float16", "float32")
 
 
 class KeptSeconds(NamedTuple):

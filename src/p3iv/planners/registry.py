@@ -8,8 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from p3iv.errors import ConfigError
-from p3iv.validation import shown
+from p3iv.errors import ConfigError, one_of
 
 if TYPE_CHECKING:  # `p3iv train --help` reads this table and must not wait for torch
     from p3iv.planners.base import BasePlanner
@@ -38,6 +37,6 @@ def planner_class(name: str) -> type[BasePlanner]:
         ConfigError: if there is no planner of this name; the message lists all names.
     """
     if name not in PLANNERS:
-        raise ConfigError(f"planner={shown(name)}, but it must be one of {', '.join(PLANNERS)}.")
+        raise ConfigError(f"planner={name!r:.60}, but it must be {one_of(name, PLANNERS)}")
     module, _, class_name = PLANNERS[name].partition(":")
     return cast("type[BasePlanner]", getattr(import_module(f"p3iv.planners.{module}"), class_name))

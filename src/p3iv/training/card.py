@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from p3iv.catalogue import BASELINES, metrics_of
-from p3iv.config import SPLIT_KINDS
+from p3iv.catalogue import BASELINES, SPLIT_KINDS, metrics_of
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import ENCODERS, VIDEO_ENCODERS
 from p3iv.environment import machine_of
@@ -26,8 +25,8 @@ from p3iv.metrics.intervals import Interval
 from p3iv.planners.header import Header
 from p3iv.planners.registry import planner_class
 from p3iv.training.run_folder import CARD_FILE, RunEnvironment, read_training
-from p3iv.types import counted
-from p3iv.validation import UNFIT, make_plain
+from p3iv.types import UNFIT, counted
+from p3iv.validation import make_plain
 
 NUM_STEPS_SHOWN: Final = 12
 

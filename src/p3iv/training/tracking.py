@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+from p3iv.catalogue import TRACKER_NAMES
 from p3iv.config import SECTIONS, Config
-from p3iv.errors import ConfigError, MissingExtraError
+from p3iv.errors import ConfigError, MissingExtraError, one_of
 from p3iv.files import write_text
 from p3iv.validation import cut, shown
 
@@ -48,7 +49,7 @@ class Trackers:
 
     def __init__(self, names: Sequence[str], on_note: Callable[[str], object]) -> None:
         if unknown := [name for name in names if name not in TRACKERS]:
-            raise ConfigError(f"--track {shown(unknown[0])}, but it must be one of {', '.join(TRACKERS)}.")
+            raise ConfigError(f"--track {shown(unknown[0])}, but it must be {one_of(unknown[0], TRACKERS)}")
         self._trackers: dict[str, Tracker] = {name: TRACKERS[name]() for name in names}
         self._on_note = on_note
 
@@ -204,11 +205,9 @@ class WandbTracker:
         self._run.finish(exit_code=0 if completed else 1)
 
 
-TRACKERS: dict[str, Callable[[], Tracker]] = {
-    "tensorboard": TensorBoardTracker,
-    "mlflow": MlflowTracker,
-    "wandb": WandbTracker,
-}
+TRACKERS: dict[str, Callable[[], Tracker]] = dict(
+    zip(TRACKER_NAMES, (TensorBoardTracker, MlflowTracker, WandbTracker), strict=True)
+)
 
 
 def _set_defaults(**variables: str) -> None:
