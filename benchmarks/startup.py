@@ -18,10 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from p3iv.shipped import shipped_clip, shipped_planner
-
 from benchmarks.timing import make_parser
-from p3iv.export.planner import export_planner
+from p3iv.api.exporting import export_planner
+from p3iv.shipped import shipped_clip, shipped_planner
 
 SOURCES = Path(__file__).parents[1] / "src"
 CLIP, START, GOAL = "tabletop-demo/repot.mp4", "2", "13"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -27,7 +29,7 @@ from p3iv.errors import CheckpointError, ConfigError, FeatureError
 from p3iv.export import planner as export
 from p3iv.export.encoder import cosines, example_clips, export_encoder
 from p3iv.planners.header import BEST, read_header
-from p3iv.planners.onnx_planner import encoder_beside
+from p3iv.planners.onnx_planner import encoder_beside, load_exported
 from p3iv.training.loop import TrainRequest, train
 from runs import quick
 
@@ -72,7 +74,7 @@ def test_the_same_run_gives_the_same_bytes(plus_run: Path, tmp_path: Path) -> No
 
 
 def test_a_file_with_other_scores_is_not_kept(plus_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "build_plus", lambda graph, planner: _scaled(graph, planner))
+    monkeypatch.setattr(export, "build_plus", _scaled)
     with pytest.raises(CheckpointError, match=r"was not written: its scores differ from those of torch by"):
         export.export_planner(plus_run, tmp_path / "x.onnx")
     assert not list(tmp_path.iterdir())
@@ -92,10 +94,10 @@ def test_other_planners_cannot_be_exported(dataset: Dataset, tmp_path: Path) -> 
         export.export_planner(tmp_path / "run", tmp_path / "x.onnx")
 
 
-def test_the_command_writes_once_and_says_what_to_type(p3iv: RunP3iv, plus_run: Path, tmp_path: Path) -> None:
+def test_the_command_writes_once_and_says_what_to_type(p3iv: RunP3iv, plus_run: Path) -> None:
     done = p3iv("export", plus_run, "--out", "x.onnx")
     assert done.returncode == 0, done.stderr
-    assert "next: p3iv plan x.onnx --start features.npy" in done.stdout
+    assert "plan with it: p3iv plan x.onnx --start start.npy" in done.stdout
     assert "note: the planner's features are of state" in done.stderr
     again = p3iv("export", plus_run, "--out", "x.onnx")
     assert again.returncode == 1
@@ -194,3 +196,35 @@ def test_only_the_encoder_of_the_features_is_exported(lite0: EfficientNetLite0En
     with pytest.raises(FeatureError, match="of another encoder: the fingerprint is"):
         export_encoder(replace(lite0.identity, fingerprint="0" * 64), tmp_path / "x.onnx", "float32")
     assert not list(tmp_path.iterdir())
+
+
+STAND_IN = """
+import { readFileSync } from "node:fs";
+export class Tensor { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } }
+const outputs = JSON.parse(readFileSync("outputs.json"));
+const run = async () => Object.fromEntries(Object.entries(outputs).map(([name, data]) => [name, { data }]));
+export const InferenceSession = { create: async () => ({ run }) };
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_javascript_of_the_documentation_plans_as_p3iv_does(plus_run: Path, tmp_path: Path) -> None:
+    """With the outputs of onnxruntime for Python in place of onnxruntime-web, which only npm can install."""
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "onnx.md").read_text()
+    (code,) = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "plan.mjs").write_text(code)
+    package = tmp_path / "node_modules" / "onnxruntime-web"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text('{"type": "module", "main": "index.js"}')
+    (package / "index.js").write_text(STAND_IN)
+    export.export_planner(plus_run, tmp_path / "x.onnx")
+    planner = load_exported([tmp_path / "x.onnx"])
+    pair = np.random.default_rng(3).standard_normal((2, planner.header.shape.feature_width)).astype(np.float32)
+    found = planner.scores(*planner.model.outputs, start=pair[:1], goal=pair[1:])
+    outputs = {name: array.ravel().tolist() for name, array in zip(planner.model.outputs, found, strict=True)}
+    (tmp_path / "outputs.json").write_text(json.dumps(outputs))
+    (tmp_path / "pair.json").write_text(json.dumps(pair.tolist()))
+    words = ["node", "plan.mjs", "x.onnx", "pair.json"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert tuple(done.stdout.strip().split(" -> ")) == Planner(planner).plan(*pair).plan

@@ -68,7 +68,7 @@ def test_the_reference_has_every_public_name_and_no_empty_entry() -> None:
     titles = {f"p3iv.{name}" if "." not in name else name for name in DOCUMENTED}
     assert titles <= set(texts)
     entire = {title: re.sub(r"```python\n.*?\n```", "", text, flags=re.DOTALL).strip() for title, text in texts.items()}
-    groups = {"Plan", "Datasets", "Train and evaluate", "Progress and errors", "Results"}
+    groups = {"Plan", "Datasets", "Train, evaluate and export", "Progress and errors", "Results"}
     assert {title for title, text in entire.items() if not text} == groups
 
 

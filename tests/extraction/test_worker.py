@@ -79,8 +79,7 @@ class FrameMeans:
     framing = Framing()
 
     def encode(self, clips: Clips) -> Rows:
-        rows: Rows = clips.astype(np.float32).mean(axis=(2, 3, 4))
-        return rows
+        return np.asarray(clips.mean(axis=(2, 3, 4)), np.float32)
 
 
 def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:

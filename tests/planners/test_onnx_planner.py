@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,8 @@ def header_with(model: onnx.ModelProto, **changes: Any) -> None:
 
 
 def constant(model: onnx.ModelProto, name: str) -> TensorProto:
-    return next(tensor for tensor in model.graph.initializer if tensor.name == name)
+    found: TensorProto = next(tensor for tensor in model.graph.initializer if tensor.name == name)
+    return found
 
 
 def with_nan(model: onnx.ModelProto) -> None:
@@ -249,7 +251,7 @@ def with_many_actions(model: onnx.ModelProto) -> None:
     header_with(model, names=names, shape=shape)
 
 
-HOSTILE = {
+HOSTILE: dict[str, Callable[[onnx.ModelProto], None]] = {
     "not finite": with_nan,
     "the operator 'Loop'": with_loop,
     "data in other files": with_other_file,
@@ -290,9 +292,7 @@ def test_scores_that_are_not_finite_are_an_error(exported: dict[str, Path]) -> N
         planner.scores("log_emissions", start=np.full((1, width), 3e38), goal=np.zeros((1, width)))
 
 
-def test_a_planner_of_a_file_plans_as_the_run_does(
-    exported: dict[str, Path], plus_run: Path, tmp_path: Path, p3iv_run: Path
-) -> None:
+def test_a_planner_of_a_file_plans_as_the_run_does(exported: dict[str, Path], plus_run: Path, p3iv_run: Path) -> None:
     ours, theirs = Planner.from_pretrained(exported["plus_run"]), Planner.from_pretrained(plus_run)
     start, goal = np.random.default_rng(2).standard_normal((2, ours.header.shape.feature_width)).astype(np.float32)
     assert (ours.backend, ours.device) == ("onnx", "cpu")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from p3iv.data.folder import DatasetCard
     from p3iv.planners.header import Header
 
+NOT_WITHOUT_TORCH = ("torch", "safetensors", "markupsafe")  # what a short install for .onnx files does without
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -111,7 +112,7 @@ def info(
         ("platform", environment.platform),
         ("processors", str(environment.processors)),
         ("device", environment.device),
-        ("torch threads", str(environment.threads)),
+        ("torch threads", str(environment.threads or "torch is not installed")),
         *((name, version or "not installed") for name, version in environment.packages.items()),
     ]
     width = _print_rows(rows)
@@ -185,6 +186,14 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # `p3iv ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in NOT_WITHOUT_TORCH:
+            raise
+        err.print(
+            f"error: This needs {error.name}, which is not installed. Type: pip install {error.name}. Without it, "
+            f"`p3iv plan` reads planners that `p3iv export` wrote: FILE.onnx."
+        )
         sys.exit(1)
     except OSError as error:
         advice = ". Make room, and run the command again." if error.errno in DISK_FULL else ""

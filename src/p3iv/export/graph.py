@@ -1,15 +1,13 @@
-"""Builds ONNX graphs operator by operator, and writes them.
+"""Builds ONNX graphs operator by operator.
 
-The networks are written out here instead of traced by torch.onnx: its exporter took 4 to 20 CPU seconds per network where
-this takes a tenth of one, it silently fixed the number of pairs, it keeps paths of the exporting machine in the file, and
-it changes with every version of torch. Every file is compared with torch before it is
-kept (`export.planner`).
+The networks are written out instead of traced by torch.onnx: its exporter took 4 to 20 CPU seconds per network where
+this takes a tenth of one, it silently fixed the number of pairs, it keeps paths of the exporting machine in the file,
+and it changes with every version of torch. Every file is compared with torch before it is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -17,7 +15,6 @@ from torch import Tensor, nn
 
 from p3iv import __version__
 from p3iv.errors import MissingExtraError
-from p3iv.files import atomic_file
 from p3iv.onnx_model import BLANK, CHECKSUM, digest_of, find_checksum
 from p3iv.types import Array
 
@@ -103,12 +100,6 @@ def sealed(model: onnx.ModelProto) -> bytes:
     """The bytes of a model with its checksum."""
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     helper.set_model_props(model, {**metadata, CHECKSUM: BLANK.decode()})
-    content = model.SerializeToString(deterministic=True)
+    content: bytes = model.SerializeToString(deterministic=True)
     place = find_checksum(content)
     return content[: place.begin] + digest_of(content, place).encode() + content[place.end :]
-
-
-def write_model(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model as one file, or nothing."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(sealed(model))

@@ -22,7 +22,7 @@ from p3iv.onnx_model import Port
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
 from p3iv.planners.header import metadata_of, planner_file
 from p3iv.planners.layers import Standardised
-from p3iv.planners.onnx_planner import EXPORTABLE, EXPORTED, OnnxPlanner, load_exported
+from p3iv.planners.onnx_planner import EXPORTABLE, OnnxPlanner, load_exported
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.plus.network import P3IVPlusNetwork
 from p3iv.types import Array
@@ -50,15 +50,14 @@ class ExportReport:
     max_difference: float  # of scores by onnxruntime and by torch
 
 
-def export_planner(source: Path, out: Path | None = None) -> ExportReport:
-    """Write the planner of a run folder or a checkpoint as an ONNX file; by default as planner.onnx of the run.
+def export_planner(source: Path, path: Path) -> ExportReport:
+    """Write the planner of a run folder or a checkpoint as an ONNX file.
 
     Raises:
         ConfigError: a planner that cannot be exported.
-        CheckpointError: there is no such planner, or the file would give other plans than torch.
+        CheckpointError: there is no such planner, or the file would give other scores than torch.
     """
     trained = load_planner(planner_file(source))
-    path = out or (source.parent if source.is_file() else source) / EXPORTED
     model = build_model(trained)
     with atomic_file(path) as temporary:
         temporary.write_bytes(sealed(model))
@@ -123,7 +122,8 @@ def _metadata(trained: TrainedPlanner, network: Standardised) -> dict[str, str]:
 
 
 def _scaling(planner: Any) -> Standardised:
-    return planner.base if isinstance(planner, P3IVPlusNetwork) else planner  # type: ignore[no-any-return]
+    network: Standardised = planner.base if isinstance(planner, P3IVPlusNetwork) else planner
+    return network
 
 
 @torch.inference_mode()
