@@ -18,7 +18,7 @@ from p3iv.validation import shown
 MODES = tuple(SAMPLING_MODES)
 
 BLOCK = 150  # latents at a time: on a CPU their activations fit the cache
-_GROUP = 32  # actions
+_GROUP = 16  # actions that are picked from at a time
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def collect_latents(blocks: Iterable[Array], uniforms: Array, number: int) -> tu
     argmax, categorical = [], []
     done = 0
     for logits in blocks:
-        probabilities = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        probabilities = logits - logits.max(axis=-1, keepdims=True)
+        np.exp(probabilities, out=probabilities)
         probabilities /= probabilities.sum(axis=-1, keepdims=True)
         argmax.append(logits.argmax(axis=-1))
         categorical.append(pick(probabilities, uniforms[done : done + len(logits)]))
@@ -113,17 +114,18 @@ def pick(probabilities: Array, uniforms: Array) -> Array:
 
     First a group of actions is picked, then an action of that group: numpy is slow at cumulative sums.
     """
-    rows, num_actions = uniforms.size, probabilities.shape[-1]
-    padded = np.zeros((rows, -(-num_actions // _GROUP) * _GROUP), dtype=probabilities.dtype)
-    padded[:, :num_actions] = probabilities.reshape(rows, num_actions)
-    groups, row = padded.reshape(rows, -1, _GROUP), np.arange(rows)
-    ends = groups.sum(axis=2).cumsum(axis=1)
+    num_actions = probabilities.shape[-1]
+    weights, row = probabilities.reshape(-1, num_actions), np.arange(uniforms.size)
+    ends = np.add.reduceat(weights, np.arange(0, num_actions, _GROUP), axis=1).cumsum(axis=1)  # of groups
     wanted = uniforms.ravel().astype(ends.dtype) * ends[:, -1]
     group = (ends > wanted[:, None]).argmax(axis=1)
-    weights, before = groups[row, group], np.where(group > 0, ends[row, group - 1], 0)
-    place = (before[:, None] + weights.cumsum(axis=1) <= wanted[:, None]).sum(axis=1)
-    last = _GROUP - 1 - (weights[:, ::-1] > 0).argmax(axis=1)  # rounding may lead beyond the end of the group
-    picked: Array = group * _GROUP + np.minimum(place, last)
+    actions = group[:, None] * _GROUP + np.arange(_GROUP)
+    inside = weights[row[:, None], np.minimum(actions, num_actions - 1)]
+    inside[actions >= num_actions] = 0
+    inside = inside.cumsum(axis=1)
+    wanted -= np.where(group > 0, ends[row, group - 1], 0)
+    wanted = np.minimum(wanted, np.nextafter(inside[:, -1], 0))  # sums in another order are rounded in another way
+    picked: Array = group * _GROUP + (inside <= wanted[:, None]).sum(axis=1)
     return picked.reshape(uniforms.shape)
 
 
