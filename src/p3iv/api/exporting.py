@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from p3iv.errors import ConfigError
+from p3iv.files import exclusive, remove_leftovers
 from p3iv.onnx_model import SUFFIX
 
 if TYPE_CHECKING:
@@ -74,8 +75,12 @@ def export_planner(
         raise ConfigError(f"planner={header.config.planner} cannot be exported, only {' and '.join(EXPORTABLE)}.")
     from p3iv.export.planner import export_planner as write
 
-    written = _export_encoder(header.encoder, encoder_beside(path), encoder_precision, weights, on_note)
-    return Exported(write(place, path), written)
+    beside = encoder_beside(path)
+    with exclusive(path, doing=f"is writing {path}"):
+        for file in (path, beside):
+            remove_leftovers(file)
+        written = _export_encoder(header.encoder, beside, encoder_precision, weights, on_note)
+        return Exported(write(place, path), written)
 
 
 def _default_path(run: Path) -> Path:
