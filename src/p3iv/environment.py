@@ -56,7 +56,7 @@ def requirements() -> dict[str, dict[str, str]]:
 
     Example:
         >>> requirements()["video"]
-        {'av': 'av>=18', 'pillow': 'pillow>=10'}
+        {'av': 'av>=18', 'pillow': 'pillow>=10.1'}
     """
     try:
         lines = metadata.requires("p3iv") or []

@@ -106,11 +106,13 @@ class MomentReader:
         width = self._header.shape.feature_width
         try:
             array = np.asarray(observation, dtype=np.float32)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
+            array = np.array(np.nan)
+        if array.ndim == 0:
             raise PlanError(
                 f"The {which} is {type(observation).__name__}, which is not a moment. A moment is {MOMENT_FORMS}; in "
                 f"Python also (video, seconds), a picture, or an array of features of the shape ({width},)."
-            ) from error
+            )
         if array.shape != (width,):
             raise PlanError(
                 f"The {which} has the shape {array.shape}, but this planner was trained on features of ({width},)."

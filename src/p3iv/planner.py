@@ -252,6 +252,8 @@ class Planner:
     ) -> list[Steps]:
         """Sampled plans, in the order in which they were drawn; fewer are the beginning of more.
 
+        Not so for samples of P3IV's chain, its default mode: that chain averages as many latents as there are samples.
+
         Args:
             start: where you are.
             goal: where you want to be.

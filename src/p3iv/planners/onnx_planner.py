@@ -121,11 +121,12 @@ class ChainSampler:
     """Draws plans of P3IV+ exactly; every pair is computed by itself, so that its neighbours change nothing."""
 
     def __init__(self, planner: OnnxPlanner, settings: SampleSettings) -> None:
-        self.planner, self.settings = planner, settings
+        self.planner = planner
+        self._uniforms = chain_uniforms(settings, planner.header.shape.horizon, rescored=True)
 
     def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F)."""
-        return draws_of(self.chain(start, goal), self.settings)
+        return draws_of(self.chain(start, goal), self._uniforms)
 
     def chain(self, start: Array, goal: Array) -> Chain:
         """The chain of every pair."""

@@ -143,7 +143,7 @@ class RescoredChain(Chain):
         if number > 1:  # another plan may now be likelier than some of these
             more, more_logs = super().best_plans(NUM_RESCORED + number)
             # By comparison, not by rank: of plans that are equally probable, the longer list may begin with others.
-            is_rescored = (more[:, :, None] == plans[:, None]).all(axis=3).any(axis=2)
+            is_rescored = _same(more, plans).any(axis=2)
             plans = np.concatenate((plans, more), axis=1)
             logs = np.concatenate((logs, np.where(is_rescored, -np.inf, more_logs)), axis=1)
         order = np.argsort(-logs, axis=1, kind="stable")[:, :number]
@@ -160,7 +160,7 @@ class RescoredChain(Chain):
     def log_probability(self, plans: Array, window: Array) -> Array:
         """Log p of plans (R, T), each in the chain of its window (R,): (R,)."""
         listed, before, after = self._rescored
-        is_it = (listed[window] == plans[:, None]).all(axis=2) & (before[window] > -np.inf)  # (R, n)
+        is_it = _same(plans[:, None], listed[window])[:, 0] & (before[window] > -np.inf)  # (R, n)
         return np.where(is_it.any(axis=1), after[window, is_it.argmax(axis=1)], super().log_probability(plans, window))
 
     def draw(self, uniforms: Array) -> Array:
@@ -178,7 +178,7 @@ class RescoredChain(Chain):
             listed, before, after = (part[row] for part in self._rescored)
             total = np.exp(after).cumsum()
             place = np.searchsorted(total, total[-1] * extra, side="right").clip(max=NUM_RESCORED - 1)
-            is_listed = _contains(listed[before > -np.inf], plans)
+            is_listed = _same(plans, listed[before > -np.inf]).any(axis=1)
             plans[is_listed] = listed[place[is_listed]]
         return drawn
 
@@ -298,6 +298,9 @@ def _pick(log_weights: Array, row: Array, uniform: Array) -> Array:
     return place - begin
 
 
-def _contains(known: Array, plans: Array) -> Array:
-    """Which plans (K, T) are among known ones (n, T): (K,)."""
-    return (plans[:, None] == known).all(axis=2).any(axis=1)
+def _same(plans: Array, others: Array) -> Array:
+    """Which plans (..., K, T) equal which others (..., n, T): (..., K, n). Position by position, to be fast."""
+    equal = plans[..., :, None, 0] == others[..., None, :, 0]
+    for position in range(1, plans.shape[-1]):
+        equal &= plans[..., :, None, position] == others[..., None, :, position]
+    return equal
