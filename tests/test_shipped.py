@@ -115,4 +115,4 @@ def test_a_wrong_clip_or_one_moment_alone_gets_a_sentence(planner: Planner, p3iv
     alone = p3iv("plan", "tabletop-demo", "--start", CLIPS[0].start)
     assert alone.returncode == 1
     assert "Pass --start MOMENT and --goal MOMENT" in alone.stderr
-    assert "pass --start and --goal" in p3iv("plan", "no-run").stderr
+    assert "Pass --start MOMENT and --goal MOMENT" in p3iv("plan", "no-run").stderr
