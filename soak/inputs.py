@@ -8,6 +8,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -38,7 +39,10 @@ from p3iv.features.arrays import read_observation, read_rows
 from p3iv.features.language import read_language, read_rename
 from p3iv.features.pictures import Framing, frame_picture, read_picture
 from p3iv.features.video import VideoReader, find_fault
+from p3iv.onnx_model import digest_of, find_checksum
 from p3iv.planner import Planner
+from p3iv.planners.onnx_planner import load_exported
+from p3iv.plans.draws import SampleSettings
 from p3iv.readers.folder import read_split
 from p3iv.readers.registry import read_annotations
 from p3iv.report.write import write_report
@@ -80,6 +84,7 @@ def input_types() -> list[InputType]:
         InputType("references", _score_apart, ("references.jsonl", "references.csv")),
         InputType("actions", lambda folder, path: read_actions(str(folder / path)), ("actions.json", "actions.txt")),
         InputType("checkpoint", _plan, ("run/checkpoints/best/model.safetensors",)),
+        InputType("exported planner", _exported, ("planner.onnx",)),
         InputType("picture", _picture, ("p.png", "p.jpg", "p.gif", "p.webp", "p.bmp", "p.tiff")),
         InputType("video", _video, VIDEOS),
         InputType("weights pth", lambda folder, path: read_state(folder / path), ("w.pth", "old.pth")),
@@ -161,6 +166,22 @@ def _plan(folder: Path, path: str) -> None:
     planner.plan(np.zeros(width), np.ones(width), num_samples=3)
 
 
+def _sealed(folder: Path, path: str) -> Path:
+    """A copy of an ONNX file with its checksum made right again, so that the rest of it is read, too."""
+    content, sealed = (folder / path).read_bytes(), folder / "sealed.onnx"
+    with suppress(ValueError):
+        place = find_checksum(content)
+        content = content[: place.begin] + digest_of(content, place).encode() + content[place.end :]
+    sealed.write_bytes(content)
+    return sealed
+
+
+def _exported(folder: Path, path: str) -> None:
+    planner = load_exported([_sealed(folder, path)])
+    pair = np.zeros((2, 1, planner.header.shape.feature_width), np.float32)
+    planner.sampler(SampleSettings(3)).draw(*pair)
+
+
 def _picture(folder: Path, path: str) -> None:
     frame_picture(read_picture(folder / path), Framing(size=32))
 
@@ -223,6 +244,7 @@ def make_examples(folder: Path) -> None:
     must(run_p3iv(folder, "data", "make", "tabletop", "kitchen", "--videos", "6", "--skip-rendering"))
     must(run_p3iv(folder, "train", "kitchen", "--out", "run", *TRAIN))
     must(run_p3iv(folder, "evaluate", "run", "--samples", "3"))
+    must(run_p3iv(folder, "export", "run", "--out", "planner.onnx"))
     for name in ("language.npz", "split.json"):
         shutil.copy(folder / "kitchen" / name, folder / name)
     _make_predictions(folder)

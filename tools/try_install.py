@@ -65,7 +65,7 @@ REFUSED = (  # with what to install, at once
     ("plan", "plus", "--start", "videos/v0.mp4@1", "--goal", "goal.npy", "--encoder", "efficientnet-lite0"),
     ("compare", "kitchen", "--engine", "ray", "--out", "refused"),
     ("train", "kitchen", "--out", "refused", "--track", "tensorboard", *SMALL),
-    ("export", "plus", "--out", "refused"),
+    ("export", "plus", "--out", "refused.onnx"),
     ("push", "plus", "someone/kitchen"),
 )
 IN_PYTHON = """

@@ -131,8 +131,9 @@ def open_model(path: Path, purpose: str, *, threads: int = 1) -> OnnxModel:
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # errors are raised, too; warnings are about the model and not for users
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was checked
+    only: dict[str, Any] = {"providers": ["CPUExecutionProvider"], "enable_fallback": False}  # no other, and no advice
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(content, options, **only)
         inputs = {one.name: _port(one) for one in session.get_inputs()}
         outputs = {one.name: _port(one) for one in session.get_outputs()}
     except Exception as error:  # as above
@@ -260,7 +261,10 @@ def _text_field(content: bytes, message: Field, number: int) -> Field:
 
 
 def _text(content: bytes, field: Field) -> str:
-    return content[field.begin : field.end].decode("utf-8")
+    try:
+        return content[field.begin : field.end].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError("it has a text that is not UTF-8") from error
 
 
 def _port(found: Any) -> Port:
