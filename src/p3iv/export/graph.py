@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from torch import Tensor, nn
@@ -29,7 +29,7 @@ except ImportError as error:
 OPSET: Final = 17  # the first with LayerNormalization; onnxruntime from 1.12 on
 _IR_VERSION: Final = 8  # the file format that belongs to it
 
-Value = str | Array | Tensor  # the name of a value, or a constant
+Value: TypeAlias = "str | Array | Tensor"  # the name of a value, or a constant
 Size = int | str  # a name stands for any size
 
 
