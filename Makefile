@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per process: with more, small matrix products wait for each other under load.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-all soak check format docs clean
+.PHONY: setup demo test test-all soak check check-deps format docs clean
 
 setup: $(READY)
 
@@ -33,6 +33,11 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.try_install
+
+# Some minutes: the lowest and the newest versions of what p3iv needs, torch excepted.
+check-deps: $(READY)
+	$(BIN)/python -m tools.check_deps
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -44,7 +44,7 @@ def decode_clips(tasks: Sequence[VideoTask], encoder: VideoEncoder) -> tuple[int
 def encode_clips(num_clips: int, encoder: VideoEncoder) -> None:
     """Encode random clips one after the other, as extraction does."""
     size = encoder.framing.size
-    clip = torch.randint(0, 256, (1, encoder.frames_per_clip, 3, size, size), dtype=torch.uint8)
+    clip = np.random.default_rng(0).integers(0, 256, (1, encoder.frames_per_clip, 3, size, size), np.uint8)
     for _ in range(num_clips):
         encoder.encode(clip)
 

@@ -28,6 +28,7 @@ from p3iv.config import override, parse_settings, preset_config
 from p3iv.data.check import check_dataset
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
+from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.weight_files import read_state
 from p3iv.evaluation.actions import read_actions
 from p3iv.evaluation.predictions import read_predictions
@@ -175,7 +176,7 @@ def _video(folder: Path, path: str) -> None:
 
 
 def _work_folder(folder: Path) -> tuple[WorkFolder, VideoTask]:
-    encoder = cast(Any, SimpleNamespace(identity=SimpleNamespace(fingerprint="x")))  # all that the folder depends on
+    encoder = cast(Any, SimpleNamespace(identity=EncoderIdentity("x")))  # all that the folder depends on
     return WorkFolder(folder / "work", encoder, "float32"), VideoTask("v", folder / "v.mp4")
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -178,7 +179,9 @@ ROUTES: dict[str, Callable[..., Answer]] = {
 def faulty_files(repo: str) -> list[dict[str, Any]]:
     """Fail, or list files: a planner that is too large or of another hash, or none."""
     how = repo.removeprefix("faulty/")
-    if how == "dropped":
+    if how == "slow":
+        time.sleep(1.5)
+    if how in ("dropped", "slow"):
         raise Dropped
     if how.isdecimal():
         raise Refused(int(how), message=BAD_TOKEN if how == "401" else "")

@@ -35,7 +35,7 @@ def ignore(_: object) -> None:
 
 
 def train_small(data: Path, out: Path, **options: Any) -> TrainResult:
-    arguments = {"preset": "tiny", "split": "release", "settings": SMALL, "on_note": ignore}
+    arguments: dict[str, Any] = {"preset": "tiny", "split": "release", "settings": SMALL, "on_note": ignore}
     return p3iv.train(data, out, **(arguments | options))
 
 
@@ -80,6 +80,7 @@ def as_text(default: object) -> object:
 
 def test_train_and_evaluate_are_the_commands(tabletop: Path, tmp_path: Path) -> None:
     result = train_small(tabletop, tmp_path / "function", threads=1)
+    words: tuple[str | Path, ...]
     words = ("train", tabletop, "--out", "command", "--preset", "tiny", "--split", "release", *SET)
     assert run_in_process(tmp_path, *words).returncode == 0
     for path in (LAST, BEST, "config.yaml"):

@@ -24,6 +24,7 @@ from p3iv.hub import find_planner, hub_url, parse_hub_name
 from p3iv.planner import Planner
 from p3iv.planners.checkpoint import load_planner, save_best
 from p3iv.planners.header import BEST, LAST, PRETRAINED, PRETRAINED_TEXTS, planner_file, read_header
+from p3iv.planners.onnx_planner import EXPORTED
 from small_hub import READ_TOKEN, TOKEN, SmallHub, serve_hub
 
 RunChild = Callable[..., Any]
@@ -161,13 +162,15 @@ def test_every_failure_of_the_hub_is_one_sentence(child: RunChild, hub: SmallHub
         "faulty/500": "the hub answered with an error (500). Try again later",
         "faulty/gated": f"its owner grants access by request. Ask for it at {hub.url}/faulty/gated",
         "faulty/dropped": "the hub does not answer (RemoteProtocolError). Check the connection",
+        "faulty/slow": "the hub does not answer (ReadTimeout). Check the connection",
         "faulty/nonsense": "Try again later",
         "faulty/other": "is not a planner of p3iv, which has config.yaml and model.safetensors",
         "faulty/huge": "model.safetensors of faulty/huge has 1099511627776 bytes, but at most 2147483648 are allowed",
         "faulty/short": "of faulty/short arrived damaged: it has 3 bytes",
         "faulty/corrupt": "of faulty/corrupt arrived damaged: it has 21 bytes",
     }
-    found = child(f"print(json.dumps([message(find_planner, name) for name in {list(expected)}]))")
+    code = f"print(json.dumps([message(find_planner, name) for name in {list(expected)}]))"
+    found = child(code, HF_HUB_ETAG_TIMEOUT="1")
     for (name, words), text in zip(expected.items(), found, strict=True):
         assert words in text, text
         assert name in text, text
@@ -258,6 +261,22 @@ def test_a_shared_folder_is_a_planner_and_can_be_shared_again(plus_run: Path, tm
     assert json.loads((first / "environment.json").read_text())["dataset"] is None
     start, goal = observations(plus_run)
     assert Planner.from_pretrained(first).plan(start, goal) == Planner.from_pretrained(plus_run).plan(start, goal)
+
+
+def test_an_exported_planner_is_shared_while_it_is_of_the_same_checkpoint(
+    plus_run: Path, p3iv_run: Path, tmp_path: Path, p3iv: RunP3iv
+) -> None:
+    run = Path(shutil.copytree(plus_run, tmp_path / "run"))
+    assert p3iv("export", run).returncode == 0
+    shared = save_pretrained(run, tmp_path / "shared")
+    assert (shared / EXPORTED).read_bytes() == (run / EXPORTED).read_bytes()
+    start, goal = observations(plus_run)
+    assert Planner.from_pretrained(shared, backend="onnx").plan(start, goal).plan == (
+        Planner.from_pretrained(plus_run).plan(start, goal).plan
+    )
+    assert "p3iv-plus, 3 steps to plan" in p3iv("info", shared / EXPORTED).stdout
+    shutil.copy(p3iv_run / BEST, run / BEST)
+    assert not (save_pretrained(run, tmp_path / "other") / EXPORTED).exists()
 
 
 def test_folders_with_other_files_and_states_of_a_training_are_refused(plus_run: Path, tmp_path: Path) -> None:

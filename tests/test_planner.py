@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ import pytest
 from commands import RunP3iv
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
-from p3iv.errors import DatasetError, P3ivError, PlanError
+from p3iv.errors import ConfigError, DatasetError, P3ivError, PlanError
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
-from p3iv.moments import MomentReader
+from p3iv.moments import Moment, MomentReader
 from p3iv.planner import Planner
 from p3iv.planners.header import BEST, read_header
 from p3iv.plans.distribution import PlanDistribution
@@ -172,6 +174,63 @@ def test_observations_of_another_shape_are_refused(run: Path) -> None:
             planner.plan(start, np.zeros(width))
     with pytest.raises(PlanError, match="one of each"):
         planner.plan_many(np.zeros((2, width)), np.zeros((1, width)))
+
+
+def test_pairs_are_planned_when_they_are_asked_for(run: Path, data: PlanningData) -> None:
+    planner, asked = Planner.from_pretrained(run), []
+
+    def pairs() -> Iterator[tuple[Moment, Moment]]:
+        for number in range(4):
+            asked.append(number)
+            yield data.test.start[number], data.test.goal[number]
+        raise AssertionError("nobody asked for a fifth pair")
+
+    plans = planner.plan_each(pairs(), num_samples=20)
+    assert asked == []
+    first = next(plans)
+    assert asked == [0]
+    found = [first, *(next(plans) for _ in range(3))]
+    assert asked == [0, 1, 2, 3]
+    assert found == planner.plan_many(data.test.start[:4], data.test.goal[:4], num_samples=20)
+    assert found[2] == planner.plan(data.test.start[2], data.test.goal[2], num_samples=20)
+
+
+@pytest.mark.parametrize("name", ["p3iv_run", "plus_run"])
+def test_best_plans_are_the_first_of_plan(name: str, data: PlanningData, request: pytest.FixtureRequest) -> None:
+    planner, pair = Planner.from_pretrained(request.getfixturevalue(name)), (data.test.start[1], data.test.goal[1])
+    best = planner.best_plans(*pair, 4)
+    assert best == tuple(planner.plan(*pair).top(4))
+    assert len(planner.best_plans(*pair)) == 5
+    assert planner.best_plans(*pair, 1)[0] == best[0]
+
+
+@pytest.mark.parametrize("name", ["p3iv_run", "plus_run"])
+@pytest.mark.parametrize("mode", [None, "argmax", "categorical", "chain"])
+def test_fewer_samples_are_the_beginning_of_more(
+    name: str, mode: str | None, data: PlanningData, request: pytest.FixtureRequest
+) -> None:
+    planner, pair = Planner.from_pretrained(request.getfixturevalue(name)), (data.test.start[1], data.test.goal[1])
+    many = planner.sample(*pair, 200, seed=3, mode=mode)
+    counted = planner.plan(*pair, num_samples=200, seed=3, mode=mode).samples
+    assert len(many) == 200
+    assert {len(plan) for plan in many} == {planner.horizon}
+    assert set().union(*many) <= set(planner.names)
+    assert Counter(many) == dict(counted)
+    if name == "plus_run" or mode in ("argmax", "categorical"):  # the chain of P3IV averages as many latents as samples
+        assert planner.sample(*pair, 30, seed=3, mode=mode) == many[:30]
+    assert planner.sample(*pair, 200, seed=4, mode=mode) != many
+
+
+def test_a_planner_says_what_it_is_and_where(run: Path, plus_run: Path, data: PlanningData) -> None:
+    planner = Planner.from_pretrained(run, device="cpu")
+    assert repr(planner) == "<Planner run: p3iv, 3 steps of 90 actions, torch on cpu>"
+    assert (planner.horizon, len(planner.names), planner.backend, planner.device) == (3, 90, "torch", "cpu")
+    assert repr(Planner.from_pretrained(plus_run / BEST)).startswith("<Planner model.safetensors: p3iv-plus, 3 steps")
+    before = planner.plan(data.test.start[0], data.test.goal[0])
+    assert planner.to("cpu") is planner
+    assert planner.plan(data.test.start[0], data.test.goal[0]) == before
+    with pytest.raises(ConfigError, match="device"):
+        planner.to("toaster")
 
 
 LOADED = """

@@ -110,6 +110,11 @@ def test_train_and_evaluate(p3iv: RunP3iv) -> None:
     run_page("train_and_evaluate.md", p3iv)
 
 
+def test_share_a_planner(p3iv: RunP3iv) -> None:
+    assert p3iv("data", "make", "tabletop", "data/tabletop", "--videos", "12", "--skip-rendering").returncode == 0
+    run_page("share_a_planner.md", p3iv)
+
+
 def test_reproduce_the_paper(tmp_path: Path, p3iv: RunP3iv) -> None:
     make_crosstask(tmp_path)
     run_page("reproduce_the_paper.md", p3iv)

@@ -41,7 +41,7 @@ class Environment:
 
     def install(self, *words: str | Path) -> None:
         """Run `pip install`, with its own pip."""
-        _check(self.run("python", "-m", "pip", "install", "--quiet", *words, cwd=self.folder))
+        _check(self.run("python", "-m", "pip", "install", "--progress-bar", "off", *words, cwd=self.folder))
 
     def versions(self) -> dict[str, str]:
         """The installed packages, under names as PyPI compares them."""
@@ -94,5 +94,5 @@ def _run(words: list[str | Path], cwd: Path) -> Done:
 
 def _check(done: Done) -> Done:
     if done.returncode:
-        raise InstallError(f"{' '.join(map(str, done.args))}\n{(done.stdout + done.stderr)[-3000:]}")
+        raise InstallError(f"{' '.join(map(str, done.args))}\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
     return done

@@ -18,7 +18,7 @@ WIDTH = 100
 GROUPS = {
     "Plan": ("p3iv.planner", "p3iv.plans.distribution"),
     "Datasets": ("p3iv.api.datasets",),
-    "Train and evaluate": ("p3iv.api.runs",),
+    "Train, evaluate and export": ("p3iv.api.runs", "p3iv.api.exporting"),
     "Progress and errors": ("p3iv.types", "p3iv.errors"),
 }
 _SECTION = re.compile(r"(?m)^(Args|Returns|Yields|Raises|Example):\n((?:(?: {4}.*)?(?:\n|\Z))+)")
@@ -83,7 +83,8 @@ def _parameter(parameter: inspect.Parameter, known: inspect.Signature) -> Iterat
     before = kinds[kinds.index(parameter) - 1].kind if parameter != kinds[0] else None
     if parameter.kind is parameter.KEYWORD_ONLY and before not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
         yield "*"
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    is_list, is_dict = parameter.kind is parameter.VAR_POSITIONAL, parameter.kind is parameter.VAR_KEYWORD
+    stars = "**" if is_dict else "*" if is_list else ""
     default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
     if parameter.name != "self":
         yield f"{stars}{parameter.name}: {annotation(parameter.annotation)}{default}"

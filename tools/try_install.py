@@ -2,7 +2,7 @@
 
 usage: python -m tools.try_install
 
-Prints a line for everything that was tried and exits with 1 if something failed. It needs about 1.1 GB in the temporary
+Prints a line for everything that was tried and exits with 1 if something failed. It needs about 1.3 GB in the temporary
 folder while it runs. `make check` runs it.
 """
 
@@ -25,8 +25,8 @@ PACKAGE = ROOT / "src" / "p3iv"
 MAX_WHEEL_MB, MAX_SDIST_MB = 8, 12
 NEVER_PACKED = ("__pycache__", ".venv", ".git", ".mypy_cache", ".ruff_cache", ".hypothesis", "site", "demo", "dist")
 
-# What `p3iv plan FILE.onnx` needs beside the wheel, which is then installed with --no-deps. Empty: not tried.
-TORCH_FREE: tuple[str, ...] = ()
+# What `p3iv plan FILE.onnx` needs beside the wheel, which is then installed with --no-deps.
+TORCH_FREE = ("numpy", "onnxruntime", "pydantic", "pyyaml", "filelock", "typer", "rich", "markupsafe")
 
 NUM_VIDEOS, NUM_SECONDS, WIDTH = 12, 14, 8
 STEPS = ("boil water", "warm the cup", "pour water", "drink")
@@ -55,6 +55,7 @@ WORKS = (
     ("reproduce", "--list"),
     ("reproduce", "unique-plans", "--data", "kitchen", "--out", "reproduced"),
     ("info", "plus"),
+    ("info", "tabletop-demo"),
     ("info", "--json"),
 )
 REFUSED = (  # with what to install, at once
@@ -63,6 +64,9 @@ REFUSED = (  # with what to install, at once
     ("extract", "filmed"),
     ("plan", "plus", "--start", "videos/v0.mp4@1", "--goal", "goal.npy", "--encoder", "efficientnet-lite0"),
     ("compare", "kitchen", "--engine", "ray", "--out", "refused"),
+    ("train", "kitchen", "--out", "refused", "--track", "tensorboard", *SMALL),
+    ("export", "plus", "--out", "refused"),
+    ("push", "plus", "someone/kitchen"),
 )
 IN_PYTHON = """
 import sys
@@ -216,8 +220,6 @@ def try_base_install(trials: Trials, folder: Path) -> None:
 
 def try_torch_free(trials: Trials, folder: Path) -> None:
     """Install the wheel with --no-deps and TORCH_FREE, and plan from an exported planner."""
-    if not TORCH_FREE:
-        return
     environment, wheel = Environment(folder / "torch-free"), _only(folder / "dist", "*.whl")
 
     def install() -> str:
@@ -227,8 +229,10 @@ def try_torch_free(trials: Trials, folder: Path) -> None:
         return f": {_megabytes(environment.folder):,.0f} MB"
 
     if trials.try_("the wheel is installed without torch", install):
-        words = ("plan", "plus.onnx", "--start", "rows/v0.npy", "--goal", "goal.npy")
-        trials.try_(_title("p3iv", words), partial(_succeed, environment, "p3iv", words, folder / "work"))
+        work, words = folder / "work", ("plan", "plus.onnx", "--start", "rows/v0.npy", "--goal", "goal.npy")
+        export = ("-m", "p3iv", "export", "plus", "--out", "plus.onnx", "--encoder-precision", "none")
+        trials.try_("p3iv export plus", partial(_succeed, Environment(Path(sys.prefix)), "python", export, work))
+        trials.try_(f"without torch: {_title('p3iv', words)}", partial(_succeed, environment, "p3iv", words, work))
 
 
 def _write_small_data(folder: Path) -> None:

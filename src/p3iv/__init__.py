@@ -21,6 +21,7 @@ __all__ = [
     "check",
     "compare",
     "evaluate",
+    "export_planner",
     "extract",
     "import_dataset",
     "make_tabletop",
@@ -33,6 +34,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from p3iv.api.datasets import align, check, extract, import_dataset, make_tabletop, simulate, stats
+    from p3iv.api.exporting import export_planner
     from p3iv.api.runs import compare, evaluate, score, train, write_report
     from p3iv.errors import P3ivError
     from p3iv.planner import Planner
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "p3iv.api.datasets": ("align", "check", "extract", "import_dataset", "make_tabletop", "simulate", "stats"),
+        "p3iv.api.exporting": ("export_planner",),
         "p3iv.api.runs": ("compare", "evaluate", "score", "train", "write_report"),
         "p3iv.errors": ("P3ivError",),
         "p3iv.planner": ("Planner",),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 FOR_DEVELOPERS = ("dev", "docs")  # extras that no command of ours needs
@@ -24,15 +25,13 @@ class Environment:
     platform: str
     processors: int  # available to this process
     device: str
-    threads: int  # of torch
+    threads: int | None  # of torch; None without it
     packages: dict[str, str | None]  # None: not installed
     extras: dict[str, bool]
 
 
 def describe_environment() -> Environment:
-    """The environment of this process; imports torch, which takes a second."""
-    import torch  # `p3iv --help` must not wait for it
-
+    """The environment of this process; imports torch, which takes a second, if it is installed."""
     required = requirements()
     packages = {name: _version(name) for names in required.values() for name in names}
     return Environment(
@@ -41,7 +40,7 @@ def describe_environment() -> Environment:
         platform=platform.platform(),
         processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         device=_device(),
-        threads=torch.get_num_threads(),
+        threads=_threads(),
         packages=packages,
         extras={extra: all(packages[name] for name in names) for extra, names in required.items() if extra},
     )
@@ -57,7 +56,7 @@ def requirements() -> dict[str, dict[str, str]]:
 
     Example:
         >>> requirements()["video"]
-        {'av': 'av>=18', 'pillow': 'pillow>=10'}
+        {'av': 'av>=18', 'pillow': 'pillow>=10.1'}
     """
     try:
         lines = metadata.requires("p3iv") or []
@@ -98,11 +97,21 @@ def machine_of(environment: Mapping[str, Any]) -> str:
 
 def _device() -> str:
     """The device that `--device auto` chooses."""
-    import torch
+    if not find_spec("torch"):
+        return "cpu"
+    import torch  # `p3iv --help` must not wait for it
 
     if torch.cuda.is_available():
         return f"cuda ({torch.cuda.get_device_name()})"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _threads() -> int | None:
+    if not find_spec("torch"):
+        return None
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _version(name: str) -> str | None:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from p3iv.environment import own_version
 from p3iv.errors import CheckpointError, HubError, MissingExtraError, P3ivError
+from p3iv.shipped import shipped_planner
 from p3iv.types import listed
 from p3iv.validation import cut, shown
 
@@ -81,12 +82,6 @@ def parse_hub_name(text: str, revision: str | None = None) -> HubName | None:
     if found is None or ".." in text or "--" in found["repo"]:
         return None
     return HubName(found["repo"], revision or found["revision"], bool(found["explicit"]))
-
-
-def shipped_planner(name: str) -> Path | None:
-    """The planner of that name that comes with the package; None if there is none."""
-    shipped: dict[str, Path] = {}
-    return shipped.get(name)
 
 
 def _exists(text: str) -> bool:
@@ -168,7 +163,9 @@ class _RemoteFile:
 
 def _list_files(asked: HubName) -> list[_RemoteFile]:
     """The files to fetch."""
-    info = _import_hub().HfApi().model_info(asked.repo, revision=asked.revision, files_metadata=True)
+    hub = _import_hub()
+    patience_s = hub.constants.HF_HUB_ETAG_TIMEOUT
+    info = hub.HfApi().model_info(asked.repo, revision=asked.revision, files_metadata=True, timeout=patience_s)
     limits = _limits()
     wanted = {file.rfilename: file for file in info.siblings or () if file.rfilename in limits}
     if "config.yaml" not in wanted or not any(limits[name] == MAX_PLANNER_BYTES for name in wanted):
@@ -184,9 +181,10 @@ def _list_files(asked: HubName) -> list[_RemoteFile]:
 
 def _limits() -> dict[str, int]:
     """The files that are fetched where they exist, each with the bytes that it may have."""
-    from p3iv.planners.header import PRETRAINED, PRETRAINED_ONNX, PRETRAINED_TEXTS
+    from p3iv.planners.header import PRETRAINED, PRETRAINED_TEXTS
+    from p3iv.planners.onnx_planner import EXPORTED
 
-    planners = dict.fromkeys((str(PRETRAINED), str(PRETRAINED_ONNX)), MAX_PLANNER_BYTES)
+    planners = dict.fromkeys((str(PRETRAINED), str(EXPORTED)), MAX_PLANNER_BYTES)
     return planners | dict.fromkeys(PRETRAINED_TEXTS, MAX_TEXT_BYTES)
 
 

@@ -17,6 +17,7 @@ from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_
 from p3iv.errors import FeatureError, PlanError
 from p3iv.features.store import join_rows
 from p3iv.planners.matching import check_features
+from p3iv.shipped import shipped_clip
 from p3iv.types import Array
 from p3iv.validation import shown
 
@@ -105,11 +106,13 @@ class MomentReader:
         width = self._header.shape.feature_width
         try:
             array = np.asarray(observation, dtype=np.float32)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
+            array = np.array(np.nan)
+        if array.ndim == 0:
             raise PlanError(
                 f"The {which} is {type(observation).__name__}, which is not a moment. A moment is {MOMENT_FORMS}; in "
                 f"Python also (video, seconds), a picture, or an array of features of the shape ({width},)."
-            ) from error
+            )
         if array.shape != (width,):
             raise PlanError(
                 f"The {which} has the shape {array.shape}, but this planner was trained on features of ({width},)."
@@ -146,7 +149,7 @@ class MomentReader:
             if Path(video).suffix.lower() in ONE_MOMENT:
                 kind = "a file of features" if video.lower().endswith(".npy") else "a picture"
                 raise PlanError(f"{video} is {kind}; write it without @{text.rpartition('@')[2]}.")
-            return encode_moment(Path(video), second, self.encoder)
+            return encode_moment(shipped_clip(video) or Path(video), second, self.encoder)
         if not _is_file(text):
             raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
@@ -260,9 +263,9 @@ def split_moment(text: str) -> tuple[str, float] | None:
 
 
 def is_of_dataset(text: str) -> bool:
-    """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is not a file."""
+    """Whether a moment is VIDEO@SECONDS of a dataset: VIDEO is neither a file nor a clip that comes with p3iv."""
     moment = split_moment(text)
-    return moment is not None and not _is_file(moment[0])
+    return moment is not None and not _is_file(moment[0]) and shipped_clip(moment[0]) is None
 
 
 def needs_encoder(text: str) -> bool:

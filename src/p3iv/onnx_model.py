@@ -1,8 +1,8 @@
 """ONNX files that p3iv wrote, read with onnxruntime and numpy alone and without trusting them.
 
-A file is read into memory and checked before onnxruntime sees it: it must hold the checksum that p3iv wrote, and nothing
-but the plain operators that p3iv writes. So there is no data in other files, no control flow, which might never end, and
-no operator that would have to be loaded from elsewhere.
+A file is read into memory and checked before onnxruntime sees it: it must have the checksum that p3iv wrote, and no
+operators but those that p3iv writes. So there are no data in other files, no control flow, which might never end, and
+no operators that would have to be loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def open_model(path: Path, purpose: str, *, threads: int = 1) -> OnnxModel:
         ValueError: it is not such a file, or damaged.
     """
     try:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtraError("onnxruntime", "onnx", purpose) from error
     content = read_bounded(path)
@@ -133,10 +133,11 @@ def open_model(path: Path, purpose: str, *, threads: int = 1) -> OnnxModel:
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was checked
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        ports = [{one.name: _port(one) for one in some} for some in (session.get_inputs(), session.get_outputs())]
+        inputs = {one.name: _port(one) for one in session.get_inputs()}
+        outputs = {one.name: _port(one) for one in session.get_outputs()}
     except Exception as error:  # as above
         raise ValueError(f"onnxruntime cannot load it: {cut(str(error))}") from error
-    return OnnxModel(metadata, len(content), *ports, session)
+    return OnnxModel(metadata, len(content), inputs, outputs, session)
 
 
 def read_bounded(path: Path) -> bytes:

@@ -97,7 +97,7 @@ class Planner:
 
         Example:
             >>> Planner.from_pretrained("tabletop-demo", device="cpu")
-            <Planner tabletop-demo: p3iv-plus, 3 steps of 60 actions, torch on cpu>
+            <Planner tabletop-demo: p3iv-plus, 3 steps of 90 actions, torch on cpu>
         """
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
@@ -182,7 +182,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> plans = planner.plan("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14")
+            >>> plans = planner.plan("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13")
             >>> len(plans.plan)
             3
         """
@@ -208,7 +208,7 @@ class Planner:
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
             >>> clip = "tabletop-demo/repot.mp4"
-            >>> [len(plans.plan) for plans in planner.plan_many([f"{clip}@2", f"{clip}@4"], [f"{clip}@14"] * 2)]
+            >>> [len(plans.plan) for plans in planner.plan_many([f"{clip}@2", f"{clip}@4"], [f"{clip}@13"] * 2)]
             [3, 3]
         """
         first, second = list(starts), list(goals)
@@ -221,7 +221,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> pairs = [("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14")]
+            >>> pairs = [("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13")]
             >>> for plans in planner.plan_each(pairs):
             ...     print(len(plans.plan))
             3
@@ -235,7 +235,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> best = planner.best_plans("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14", 2)
+            >>> best = planner.best_plans("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13", 2)
             >>> best[0][1] >= best[1][1]
             True
         """
@@ -252,6 +252,8 @@ class Planner:
     ) -> list[Steps]:
         """Sampled plans, in the order in which they were drawn; fewer are the beginning of more.
 
+        Not so for samples of P3IV's chain, its default mode: that chain averages as many latents as there are samples.
+
         Args:
             start: where you are.
             goal: where you want to be.
@@ -261,7 +263,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> len(planner.sample("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14", 10))
+            >>> len(planner.sample("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13", 10))
             10
         """
         draws = self._draw(start, goal, _settings(num_samples, seed))
@@ -275,7 +277,7 @@ class Planner:
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
-            >>> pair = "tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@14"
+            >>> pair = "tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13"
             >>> plans = planner.plan(*pair)
             >>> abs(planner.probability(*pair, plans.plan) - plans.plan_probability) < 1e-9
             True

@@ -41,10 +41,7 @@ def test_help_shows_how_to_start(p3iv: RunP3iv, command: list[str]) -> None:
         (["data", "stats", "nowhere", "--horizons", "x"], "whole numbers separated by commas"),
         (["data", "make", "tabletop", "."], "the current folder"),
         (["data", "simulate", "nowhere", "--noise", "inf"], "--noise inf"),
-        (
-            ["info", "nowhere"],
-            "There is no run nowhere. A planner is a run folder, a checkpoint or .onnx file, or OWNER/NAME",
-        ),
+        (["info", "nowhere"], "There is no run nowhere. A planner is a run folder, a checkpoint or .onnx file, or"),
         (["evaluate", "nowhere"], "There is no run nowhere. Train first"),
         (["plan", "x", "--start", "a@1", "--goal", "a@2", "--data", "no"], "--data no, but there is no such folder."),
         (["plan", "x", "--start", "a@1", "--goal", "a@2", "--svg", "a.png"], "--svg a.png, but it must end in .svg."),

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from encoders.states import WORDS, make_clip_model, seeded_state
 from p3iv.encoders import efficientnet_lite0, minilm
-from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder, clip_moments, load_strictly
+from p3iv.encoders.base import Clips, EncoderOptions, TextEncoder, VideoEncoder, clip_moments, load_strictly
 from p3iv.encoders.registry import build_encoder, build_text_encoder
 from p3iv.encoders.s3d import S3D, S3DEncoder, TextTower, read_words
 from p3iv.encoders.weight_files import read_state
@@ -35,10 +35,10 @@ def s3d(s3d_path: Path) -> S3DEncoder:
     return S3DEncoder(EncoderOptions(str(s3d_path)))
 
 
-def some_clips(encoder: VideoEncoder, count: int, size: int) -> Tensor:
+def some_clips(encoder: VideoEncoder, count: int, size: int) -> Clips:
     rng = torch.Generator().manual_seed(7)
     shape = (count, encoder.frames_per_clip, 3, size, size)
-    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=rng)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=rng).numpy()
 
 
 def test_s3d_gives_what_the_published_network_gives(s3d: S3DEncoder) -> None:
@@ -138,7 +138,7 @@ def test_lite0_knows_what_it_sees(lite0: efficientnet_lite0.EfficientNetLite0Enc
     named = {}
     for name, pixels in {"clock": draw_clock(), "traffic light": draw_traffic_light()}.items():
         clip = frame_picture(Picture(pixels), lite0.framing)[None, None]
-        named[name] = set(lite0.network._fc(lite0.encode(clip)).topk(3).indices[0].tolist())
+        named[name] = set(lite0.network._fc(torch.from_numpy(lite0.encode(clip))).topk(3).indices[0].tolist())
     assert named["clock"] & {409, 892, 826}  # analogue clock, wall clock, stopwatch
     assert named["traffic light"] & {920}
 
@@ -171,11 +171,11 @@ def draw_traffic_light() -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 
 def test_lite0_tells_the_tables_of_the_tabletop_apart(lite0: VideoEncoder) -> None:
     pictures = [draw_state(frozenset(), seed=(0, number)) for number in range(2)]
-    clips = torch.stack([frame_picture(Picture(pixels), lite0.framing)[None] for pixels in pictures])
+    clips = np.stack([frame_picture(Picture(pixels), lite0.framing)[None] for pixels in pictures])
     rows = lite0.encode(clips)
     assert rows.shape == (2, 1280)
-    assert rows.isfinite().all()
-    assert not torch.equal(rows[0], rows[1])
+    assert np.isfinite(rows).all()
+    assert not np.array_equal(rows[0], rows[1])
 
 
 def test_folding_the_norms_changes_nothing() -> None:
@@ -208,8 +208,8 @@ def test_clip_loads_from_a_folder_and_sees_as_the_model_says(clip: VideoEncoder,
     model = CLIPModel.from_pretrained(clip_folder)
     model.eval()  # type: ignore[no-untyped-call]
     with torch.inference_mode():
-        expected = model.get_image_features(pixel_values=pictures[:, 0] / 127.5 - 1).pooler_output
-    assert torch.allclose(clip.encode(pictures), expected, atol=1e-5)
+        expected = model.get_image_features(pixel_values=torch.from_numpy(pictures)[:, 0] / 127.5 - 1).pooler_output
+    assert np.allclose(clip.encode(pictures), expected, atol=1e-5)
     assert isinstance(clip, TextEncoder)
     texts = clip.encode_text(["a cab", "", "b" * 100])
     assert texts.shape == (3, 8)
@@ -233,7 +233,7 @@ def test_a_clip_gives_the_same_row_whatever_the_batch(request: pytest.FixtureReq
     together = encoder.encode(clips)
     assert together.shape == (3, encoder.width)
     for place in range(3):
-        assert torch.allclose(encoder.encode(clips[place : place + 1])[0], together[place], atol=1e-5)
+        assert np.allclose(encoder.encode(clips[place : place + 1])[0], together[place], atol=1e-5)
     assert isinstance(encoder, VideoEncoder)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -117,7 +118,7 @@ def test_features_of_other_weights_are_not_used_with_a_planner(kitchen: Path, we
 def test_a_clip_encoder_refuses_pictures(kitchen: Path, weights: Path, p3iv: RunP3iv) -> None:
     extract(kitchen, encoder="s3d", weights=str(weights / "s3d" / "mine.pth"), only_needed=True)
     train(p3iv, kitchen)
-    (kitchen.parent / "still.png").write_bytes(b"")
+    Image.new("RGB", (32, 32)).save(kitchen.parent / "still.png")
     moments = ("--start", "still.png", "--goal", "still.png")
     message = refused(p3iv("plan", "run", *moments, "--weights", weights / "s3d" / "mine.pth"))
     assert "still.png: s3d encodes clips of 16 frames, not single pictures. Give a moment of a video" in message

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from extraction.conftest import LENGTHS_S, extract
-from p3iv.encoders.base import EncoderOptions
+from p3iv.encoders.base import Clips, EncoderOptions, Rows
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
@@ -79,8 +78,8 @@ class FrameMeans:
     frames_per_second = frames_per_clip = 2
     framing = Framing()
 
-    def encode(self, clips: torch.Tensor) -> torch.Tensor:
-        return clips.float().mean(dim=(2, 3, 4))
+    def encode(self, clips: Clips) -> Rows:
+        return np.asarray(clips.mean(axis=(2, 3, 4)), np.float32)
 
 
 def test_a_second_that_is_read_twice_gives_the_same_row_twice(kitchen: Path) -> None:

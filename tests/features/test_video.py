@@ -172,7 +172,7 @@ def test_rotation_is_honoured(tmp_path: Path, degrees: float, turns: int) -> Non
     assert picture.quarter_turns == turns
     stored = np.zeros((128, 128, 3), np.uint8)
     stored[:64, 64:] = 255
-    shown = frame_picture(Picture(stored, quarter_turns=turns), Framing(128)).permute(1, 2, 0).numpy()
+    shown = frame_picture(Picture(stored, quarter_turns=turns), Framing(128)).transpose(1, 2, 0)
     assert np.array_equal(shown, np.rot90(stored, turns))
 
 
@@ -215,9 +215,20 @@ def test_the_shape_of_pixels_is_honoured(tmp_path: Path) -> None:
 def test_any_picture_becomes_a_square(height: int, width: int, aspect: float, turns: int) -> None:
     picture = Picture(np.full((height, width, 3), 77, np.uint8), aspect, turns)
     for name in ("bilinear", "bicubic"):
-        square = frame_picture(picture, Framing(32, name))
-        assert square.shape == (3, 32, 32)
-        assert square.unique().tolist() == [77]
+        for with_torch in (True, False):
+            square = frame_picture(picture, Framing(32, name), with_torch=with_torch)
+            assert square.shape == (3, 32, 32)
+            assert np.unique(square).tolist() == [77]
+
+
+@settings(max_examples=30)
+@given(height=st.integers(1, 300), width=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
+def test_torch_and_pillow_scale_alike(height: int, width: int, seed: int) -> None:
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+    for framing, largest in ((Framing(64), 1), (Framing(64, "bicubic"), 2)):
+        one, other = (frame_picture(Picture(pixels), framing, with_torch=w).astype(int) for w in (True, False))
+        assert np.abs(one - other).max() <= largest
+        assert (one != other).mean() <= 0.02
 
 
 def test_odd_sizes_and_no_audio(tmp_path: Path) -> None:

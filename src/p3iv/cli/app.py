@@ -17,12 +17,14 @@ from p3iv.cli.console import err, out, print_error, print_json, print_next, prin
 from p3iv.cli.help import App, Group
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
+from p3iv.shipped import SHIPPED, ShippedClip, shipped_clips, shipped_planner
 from p3iv.types import counted
 
 if TYPE_CHECKING:
     from p3iv.data.folder import DatasetCard
     from p3iv.planners.header import Header
 
+NOT_WITHOUT_TORCH = ("torch", "safetensors", "markupsafe")  # what a short install for .onnx files does without
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -84,7 +86,10 @@ def p3iv(
 def info(
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN|DIR", help="A run, a checkpoint file, OWNER/NAME on the hub, or a dataset folder."),
+        typer.Argument(
+            metavar="RUN|DIR",
+            help=f"A run, a checkpoint file, {' or '.join(SHIPPED)}, OWNER/NAME on the hub, or a dataset folder.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +112,7 @@ def info(
         ("platform", environment.platform),
         ("processors", str(environment.processors)),
         ("device", environment.device),
-        ("torch threads", str(environment.threads)),
+        ("torch threads", str(environment.threads or "torch is not installed")),
         *((name, version or "not installed") for name, version in environment.packages.items()),
     ]
     width = _print_rows(rows)
@@ -138,23 +143,35 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         label = known.label
     else:
         from p3iv.hub import find_planner
+        from p3iv.onnx_model import SUFFIX
         from p3iv.planners.header import planner_file, read_header
+        from p3iv.planners.onnx_planner import load_exported
 
-        known = read_header(planner_file(find_planner(path, on_note=print_note)))
+        file = planner_file(find_planner(path, on_note=print_note))
+        known = load_exported([file]).header if file.suffix == SUFFIX else read_header(file)
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
+    clips = shipped_clips(str(path)) if shipped_planner(path) else ()
     if as_json:
         content = {name: asdict(identity) if identity else None for name, identity in identities.items()}
-        print_json({"path": str(path), "label": label, **content})
+        print_json({"path": str(path), "label": label, **content, **({"clips": clips} if clips else {})})
         return
     rows = [(name.replace("_", " "), each.long if each else "not known") for name, each in identities.items()]
     _print_rows([(str(path), label), *rows])
-    if not is_dataset:
-        print_next("evaluate", path) if path.is_dir() else None
-    elif known.encoder:
+    _print_clips(clips)
+    if is_dataset and known.encoder:
         print_next_training(path)
-    else:
+    elif is_dataset:
         print_next("data", "check", path)
+    elif path.is_dir():
+        print_next("evaluate", path)
+
+
+def _print_clips(clips: Sequence[ShippedClip]) -> None:
+    for clip in clips:
+        out.print(f"\n{clip.planner}/{clip.file}: {clip.task}, {clip.length_s} s, not in its training videos")
+        out.print(f"  from {clip.start_s} s to {clip.goal_s} s: {' -> '.join(clip.steps)}")
+        out.print(f"  try: {clip.command}", soft_wrap=True)
 
 
 def main() -> None:
@@ -169,6 +186,14 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # `p3iv ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in NOT_WITHOUT_TORCH:
+            raise
+        err.print(
+            f"error: This needs {error.name}, which is not installed. Type: pip install {error.name}. Without it, "
+            f"`p3iv plan` reads planners that `p3iv export` wrote: FILE.onnx."
+        )
         sys.exit(1)
     except OSError as error:
         advice = ". Make room, and run the command again." if error.errno in DISK_FULL else ""

@@ -93,6 +93,13 @@ def weights_option(help: str) -> Any:
 
 DatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder.")]
 NewDatasetDir = Annotated[Path, typer.Argument(metavar="DIR", help="The dataset folder to write.")]
+AnyPlanner = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLANNER",
+        help="A run folder, a checkpoint, a .onnx file of `p3iv export`, tabletop-demo, or OWNER/NAME on the hub.",
+    ),
+]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder written by `p3iv train`.")]
 MovedDataset = Annotated[Path | None, folder_option("--data", "The dataset folder, if it has moved since training.")]
 OutDir = Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder to write, for runs and tables.")]

@@ -14,12 +14,13 @@ from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import err, out, print_json, print_next, print_note
 from p3iv.cli.options import (
     AllowDownload,
+    AnyPlanner,
     AsJson,
     Device,
     Ensemble,
     MovedDataset,
-    RunDir,
     Threads,
+    choice,
     encoder_option,
     file_option,
     mode_option,
@@ -30,6 +31,7 @@ from p3iv.cli.options import (
 )
 from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError, P3ivError
+from p3iv.shipped import shipped_clips, shipped_planner
 from p3iv.types import counted
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ PlanPair = Callable[[str, str], "PlanDistribution"]
 
 
 def plan_command(
-    run: RunDir,
+    run: AnyPlanner,
     start: Annotated[str | None, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)] = None,
     goal: Annotated[
         str | None, typer.Option("--goal", metavar="MOMENT", help="Another moment, in one of the same forms.")
@@ -69,6 +71,15 @@ def plan_command(
     ] = None,
     weights: Annotated[str | None, weights_option(f", as in `extract`. {WEIGHTS_HELP}.")] = None,
     allow_download: AllowDownload = False,
+    backend: Annotated[
+        str | None,
+        choice(
+            "--backend",
+            ("torch", "onnx"),
+            help="What computes the plans: torch, or onnx, which needs the planner.onnx of `p3iv export`. Without it, "
+            "as the file is.",
+        ),
+    ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,
@@ -84,6 +95,8 @@ def plan_command(
     from p3iv.moments import EncoderChoice
     from p3iv.planner import NUM_PLANS, Planner
 
+    if pairs is None and (start is None or goal is None):
+        start, goal = _example_of(run, start, goal)
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
     if data is not None and not data.is_dir():
@@ -92,7 +105,7 @@ def plan_command(
     _check_moments(start, goal, pairs, svg, has_encoder=chosen != EncoderChoice())
     _use_threads(threads)
     planner = Planner.from_pretrained(
-        run, device=device, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
+        run, device=device, backend=backend, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
     )
 
     def plan(start: str, goal: str) -> PlanDistribution:
@@ -112,8 +125,6 @@ def _check_moments(
 
     if pairs is not None and (start is not None or goal is not None):
         raise ConfigError("--pairs names both moments of every pair: leave --start and --goal out.")
-    if pairs is None and (start is None or goal is None):
-        raise ConfigError("Pass --start MOMENT and --goal MOMENT, or --pairs FILE.csv for many pairs.")
     if pairs is not None and svg is not None:
         raise ConfigError(f"--svg {svg} draws the plans of one pair: pass --start and --goal instead of --pairs.")
     if svg is not None and svg.suffix.lower() != ".svg":
@@ -182,10 +193,17 @@ def _answer(pair: Pair, plan: PlanPair, top: int, *, as_json: bool) -> str:
     return fault
 
 
+def _example_of(run: Path, start: str | None, goal: str | None) -> tuple[str, str]:
+    """The moments of the example of a planner that comes with p3iv, if the user gave none."""
+    if start or goal or not shipped_planner(run):
+        raise ConfigError("Pass --start MOMENT and --goal MOMENT, or --pairs FILE.csv for many pairs.")
+    example = shipped_clips(str(run))[0]
+    print_note(f"an example: {example.command}")
+    return example.start, example.goal
+
+
 def _use_threads(number: int) -> None:
     """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
     os.environ["OMP_NUM_THREADS"] = str(number)
-    if "torch" in sys.modules:
-        import torch
-
+    if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(number)

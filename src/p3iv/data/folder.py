@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -74,9 +75,11 @@ def replacing_dataset(folder: Path, *, overwrite: bool, sources: Iterable[Path] 
 def _resolved(path: Path) -> Path:
     """The path without links, so that two names of one folder compare equal."""
     try:
-        return path.resolve()
-    except RuntimeError as error:  # Python below 3.13, on a link to itself
-        raise DatasetError(f"{path} is a link to itself; name another folder.") from error
+        return Path(os.path.realpath(path, strict=True))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise DatasetError(f"{path} is a link to itself; name another folder.") from error
+        return Path(os.path.realpath(path))  # it is not there yet
 
 
 CARD_FILE = "dataset.yaml"

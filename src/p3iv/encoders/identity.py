@@ -19,6 +19,7 @@ from p3iv.types import listed
 from p3iv.validation import PlainText, check_plain, explain, shown
 
 IMPORTED: Final = "imported"  # the name of features by an encoder that the user did not name
+ONNX: Final = "onnx"  # the backend of encoders that `p3iv export` wrote
 PRECOMPUTED: Final = "precomputed"  # the same, of `extract --encoder precomputed`
 
 _FINGERPRINT: Final = re.compile("[0-9a-f]{64}")

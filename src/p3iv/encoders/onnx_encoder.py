@@ -17,7 +17,6 @@ from p3iv.onnx_model import OnnxModel, Port, open_model
 from p3iv.validation import explain
 
 METADATA_KEY: Final = "p3iv_encoder"
-BACKEND: Final = "onnx"
 
 Count = Annotated[int, Field(ge=1, le=2**13)]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # `p3iv extract --help` reads this table and must not wait fo
 
 DEFAULT_ENCODER = "efficientnet-lite0"
 DEFAULT_TEXT_ENCODER = "minilm"
+EXPORTABLE_ENCODER = "efficientnet-lite0"
 
 
 @dataclass(frozen=True)

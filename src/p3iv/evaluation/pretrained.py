@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.errors import CheckpointError, ConfigError
+from p3iv.errors import CheckpointError, ConfigError, MissingExtraError
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation, write_evaluation
 from p3iv.files import atomic_folder, write_text
 from p3iv.planners.header import (
@@ -24,6 +24,7 @@ from p3iv.planners.header import (
     open_checkpoint,
     planner_file,
 )
+from p3iv.planners.onnx_planner import EXPORTED, load_exported
 from p3iv.training.card import Card, TestScores, render_card, without_paths, write_card
 from p3iv.training.run_folder import CARD_FILE, CONFIG_FILE, ENVIRONMENT_FILE, RunEnvironment, read_training
 from p3iv.validation import make_plain
@@ -37,6 +38,7 @@ class Shared:
     header: Header  # without paths of this machine
     training: RunEnvironment | None
     evaluation: Evaluation | None  # on test windows of the data that it was trained on
+    exported: Path | None  # the same planner as ONNX
 
     def card(self, name: str, licence: str | None) -> str:
         """Its model card, for a user who types this name."""
@@ -60,11 +62,13 @@ def save_pretrained(
         ConfigError: `folder` holds other files.
     """
     folder = Path(folder)
-    if others := sorted(set(_names_in(folder)) - {str(PRETRAINED), *PRETRAINED_TEXTS}):
+    if others := sorted(set(_names_in(folder)) - {str(PRETRAINED), str(EXPORTED), *PRETRAINED_TEXTS}):
         raise ConfigError(f"{folder} holds other files, such as {others[0]}. Name a new folder.")
     shared = read_shared(Path(source))
     with atomic_folder(folder.resolve()) as temporary:
         _write_planner(shared, temporary / PRETRAINED)
+        if shared.exported is not None:
+            shutil.copyfile(shared.exported, temporary / EXPORTED)
         write_text(temporary / CONFIG_FILE, shared.header.config.to_yaml())
         if shared.training is not None:
             write_text(temporary / ENVIRONMENT_FILE, shared.training.model_dump_json(indent=2) + "\n")
@@ -85,7 +89,7 @@ def read_shared(source: Path) -> Shared:
     training = read_training(beside)
     if training is not None:
         training = training.model_copy(update={"dataset": None})
-    return Shared(file, header, training, _own_evaluation(beside, header))
+    return Shared(file, header, training, _own_evaluation(beside, header), _own_export(beside, header))
 
 
 def write_run_card(run: Path, header: Header) -> None:
@@ -114,6 +118,16 @@ def _own_evaluation(folder: Path, header: Header) -> Evaluation | None:
     config, progress = header.config, header.progress
     is_same = (found.planner, found.seed, found.epoch) == (config.planner, config.seed, progress.best_epoch)
     return found if is_same and found.side == "test" and found.data_fingerprint == header.data_fingerprint else None
+
+
+def _own_export(folder: Path, header: Header) -> Path | None:
+    """The ONNX file in a folder, if its header is that of this planner: of the same epoch, and without a path."""
+    path = folder / EXPORTED
+    try:
+        is_same = path.is_file() and load_exported([path]).header == header
+    except (CheckpointError, MissingExtraError):  # damaged, or onnxruntime is not installed
+        is_same = False
+    return path if is_same else None
 
 
 def _names_in(folder: Path) -> Iterator[str]:

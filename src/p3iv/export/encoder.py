@@ -1,8 +1,8 @@
 """EfficientNet-Lite0 as an ONNX file, in float32 or in int8, compared with torch before it is kept.
 
-In int8, weights have one scale per output channel and activations one per tensor, from their smallest and largest values
-in pictures of the tabletop. The first three convolutions, a fifteenth of the arithmetic, stay in float32: that halves
-the error of the features (mean cosine with float32 0.992 without, 0.996 with) and costs no time.
+In int8, weights have one scale per output channel, and activations one per tensor, from their smallest and largest
+values in pictures of the tabletop. The first three convolutions stay in float32: that halves the error of the features
+(the mean cosine with those in float32 is 0.996 instead of 0.992) and costs no time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch import nn
 
 from p3iv.encoders.base import Clips, EncoderOptions, Rows
 from p3iv.encoders.efficientnet_lite0 import MEAN, NAME, SCALE, EfficientNetLite0Encoder, SameConv
-from p3iv.encoders.identity import EncoderIdentity, find_difference
-from p3iv.encoders.onnx_encoder import BACKEND, METADATA_KEY, EncoderCard, OnnxEncoder
+from p3iv.encoders.identity import ONNX, EncoderIdentity, find_difference
+from p3iv.encoders.onnx_encoder import METADATA_KEY, EncoderCard, OnnxEncoder
 from p3iv.errors import ConfigError, FeatureError, MissingExtraError
 from p3iv.export.graph import Graph, sealed
 from p3iv.features.pictures import Framing, Picture, frame_picture
@@ -82,7 +82,7 @@ def export_encoder(expected: EncoderIdentity, out: Path, precision: str, weights
 
 def build_model(encoder: EfficientNetLite0Encoder, precision: str) -> onnx.ModelProto:
     """The model of an encoder: `clips` (B, 1, 3, S, S) uint8 -> `features` (B, F)."""
-    identity = replace(encoder.identity, backend=BACKEND, precision=precision)
+    identity = replace(encoder.identity, backend=ONNX, precision=precision)
     sizes = (encoder.width, encoder.frames_per_second, encoder.frames_per_clip)
     metadata = {METADATA_KEY: json.dumps(asdict(EncoderCard(identity, *sizes, encoder.framing)))}
     graph = Graph()
@@ -129,7 +129,7 @@ def _relu6(graph: Graph, image: str) -> str:
 def _quantised(model: onnx.ModelProto, framing: Framing) -> onnx.ModelProto:
     """The same model in int8."""
     try:
-        from onnxruntime.quantization import QuantType, quantize_static
+        from onnxruntime.quantization import QuantType, quantize_static  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtraError("onnxruntime", "onnx", "An encoder in int8") from error
     convolutions = [node.name for node in model.graph.node if node.op_type == "Conv"]
@@ -172,9 +172,11 @@ def _without_warnings() -> Iterator[None]:
 def example_clips(framing: Framing) -> Iterator[Clips]:
     """Pictures of tabletop videos, (1, 1, 3, S, S) each: eight of a video, spread over its length."""
     try:
-        from p3iv.tabletop.render import Camera, Scene, Stage, make_look
+        from p3iv.tabletop.render import Camera, Scene
     except ImportError as error:
-        raise MissingExtraError("Pillow", "video", "Exporting an encoder", "or --encoder none") from error
+        raise MissingExtraError("Pillow", "video", "Exporting an encoder", "or --encoder-precision none") from error
+    from p3iv.tabletop.look import make_look
+    from p3iv.tabletop.stage import Stage
     from p3iv.tabletop.world import write_script
 
     for index in range(_NUM_CALIBRATION):

@@ -1,14 +1,13 @@
-"""Builds ONNX graphs operator by operator, and writes them.
+"""Builds ONNX graphs operator by operator.
 
-The networks are written out here instead of traced by torch.onnx: its exporter took 4 to 20 CPU seconds per network where
-this takes a tenth of one, it silently fixed the number of pairs, it keeps paths of the exporting machine in the file, and
-it changes with every version of torch. `export.parity` compares every file with torch before it is kept.
+The networks are written out instead of traced by torch.onnx: its exporter took 4 to 20 CPU seconds per network where
+this takes a tenth of one, it silently fixed the number of pairs, it keeps paths of the exporting machine in the file,
+and it changes with every version of torch. Every file is compared with torch before it is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 
 from p3iv import __version__
 from p3iv.errors import MissingExtraError
-from p3iv.files import atomic_file
 from p3iv.onnx_model import BLANK, CHECKSUM, digest_of, find_checksum
 from p3iv.types import Array
 
@@ -51,9 +49,8 @@ class Graph:
     def add(self, operator: str, *inputs: Value, name: str | None = None, **attributes: Any) -> str:
         """Append an operator; returns the name of its output."""
         output = name or f"{operator}_{len(self._nodes)}"
-        self._nodes.append(
-            helper.make_node(operator, [self._name(one) for one in inputs], [output], output, **attributes)
-        )
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        self._nodes.append(helper.make_node(operator, names, [output], output, **attributes))
         return output
 
     def linear(self, x: Value, layer: nn.Linear, name: str | None = None) -> str:
@@ -73,15 +70,17 @@ class Graph:
         """Another shape; 0 keeps a size, -1 takes what is left."""
         return self.add("Reshape", x, np.array(shape, np.int64))
 
-    def output(self, value: str, *shape: Size) -> None:
-        """Declare a value as an output."""
-        self._outputs.append(self._declare(value, shape))
+    def constant(self, value: Array | Tensor, dtype: Any = None, name: str | None = None) -> str:
+        """Keep a constant, by default in the precision of the graph; returns its name."""
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        kind = dtype or (self.dtype if array.dtype.kind == "f" else array.dtype)
+        name = name or f"constant_{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(np.asarray(array, kind, order="C"), name))
+        return name
 
-    def constant_output(self, name: str, value: Array | Tensor) -> None:
-        """Add a constant that every reader gets by running the graph."""
-        array = self._array(value)
-        self._constants.append(numpy_helper.from_array(array, name))
-        self._outputs.append(self._declare(name, array.shape))
+    def output(self, value: str, *shape: Size, dtype: Any = None) -> None:
+        """Declare a value as an output; a constant, too, so that every reader gets it by running the graph."""
+        self._outputs.append(self._declare(value, shape, dtype))
 
     def model(self, metadata: Mapping[str, str]) -> onnx.ModelProto:
         """The finished model."""
@@ -92,17 +91,6 @@ class Graph:
         onnx.checker.check_model(model)
         return model
 
-    def _name(self, value: Value) -> str:
-        if isinstance(value, str):
-            return value
-        name = f"constant_{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(self._array(value), name))
-        return name
-
-    def _array(self, value: Array | Tensor) -> Array:
-        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-        return np.asarray(array, self.dtype if array.dtype.kind == "f" else array.dtype, order="C")
-
     def _declare(self, name: str, shape: tuple[Size, ...], dtype: Any = None) -> onnx.ValueInfoProto:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.dtype))
         return helper.make_tensor_value_info(name, kind, list(shape))
@@ -112,12 +100,6 @@ def sealed(model: onnx.ModelProto) -> bytes:
     """The bytes of a model with its checksum."""
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     helper.set_model_props(model, {**metadata, CHECKSUM: BLANK.decode()})
-    content = model.SerializeToString(deterministic=True)
+    content: bytes = model.SerializeToString(deterministic=True)
     place = find_checksum(content)
     return content[: place.begin] + digest_of(content, place).encode() + content[place.end :]
-
-
-def write_model(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model as one file, or nothing."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(sealed(model))

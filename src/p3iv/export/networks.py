@@ -7,6 +7,7 @@ step descriptions. X stands for the plans at once: latents of one pair in P3IV, 
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -48,7 +49,7 @@ def build_plus(graph: Graph, planner: P3IVPlusNetwork) -> None:
     emissions = graph.add("Div", total, planner.temperature, name="log_emissions")
     graph.output(emissions, "N", shape.horizon, shape.num_actions)
     if float(planner.effects.weight):
-        graph.output(_effects(graph, planner, start, goal), "N", shape.num_actions)
+        graph.output(_effects(graph, planner, start, goal), "N", shape.num_actions, dtype=np.float64)
 
 
 def _encode(graph: Graph, network: P3IVNetwork, start: str, goal: str) -> str:
@@ -151,8 +152,10 @@ def _score_ends(graph: Graph, planner: P3IVPlusNetwork, observed: str) -> str:
 
 
 def _effects(graph: Graph, planner: P3IVPlusNetwork, start: str, goal: str) -> str:
-    """What single actions add to the fit of a plan, weighted: (N, F) twice -> (N, A)."""
+    """What single actions add to the fit of a plan, weighted: (N, F) twice -> (N, A), in double precision."""
     effects = planner.effects
-    change = graph.add("Mul", graph.add("Sub", goal, start), effects.units)
-    weights = 2 * effects.weight.double() * effects.effects.double().T
-    return graph.add("MatMul", graph.add("Sub", change, effects.offset), weights, name="log_each")
+    change = graph.add("Cast", graph.add("Sub", goal, start), to=TensorProto.DOUBLE)
+    change = graph.add("Mul", change, graph.constant(effects.units, np.float64))
+    change = graph.add("Sub", change, graph.constant(effects.offset, np.float64))
+    weights = 2 * float(effects.weight) * effects.effects.double().T
+    return graph.add("MatMul", change, graph.constant(weights, np.float64), name="log_each")

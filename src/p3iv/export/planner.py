@@ -20,9 +20,9 @@ from p3iv.export.networks import build_p3iv, build_plus
 from p3iv.files import atomic_file
 from p3iv.onnx_model import Port
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
-from p3iv.planners.header import BEST, metadata_of
+from p3iv.planners.header import metadata_of, planner_file
 from p3iv.planners.layers import Standardised
-from p3iv.planners.onnx_planner import EXPORTABLE, EXPORTED, OnnxPlanner, load_exported
+from p3iv.planners.onnx_planner import EXPORTABLE, OnnxPlanner, load_exported
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.plus.network import P3IVPlusNetwork
 from p3iv.types import Array
@@ -50,15 +50,14 @@ class ExportReport:
     max_difference: float  # of scores by onnxruntime and by torch
 
 
-def export_planner(source: Path, out: Path | None = None) -> ExportReport:
-    """Write the planner of a run folder or a checkpoint as an ONNX file; by default as planner.onnx of the run.
+def export_planner(source: Path, path: Path) -> ExportReport:
+    """Write the planner of a run folder or a checkpoint as an ONNX file.
 
     Raises:
         ConfigError: a planner that cannot be exported.
-        CheckpointError: there is no such planner, or the file would give other plans than torch.
+        CheckpointError: there is no such planner, or the file would give other scores than torch.
     """
-    trained = load_planner(source if source.is_file() else source / BEST)
-    path = out or (source.parent if source.is_file() else source) / EXPORTED
+    trained = load_planner(planner_file(source))
     model = build_model(trained)
     with atomic_file(path) as temporary:
         temporary.write_bytes(sealed(model))
@@ -87,12 +86,14 @@ def build_model(trained: TrainedPlanner) -> ModelProto:
     else:
         name = trained.header.config.planner
         raise ConfigError(f"planner={name} cannot be exported, only {' and '.join(EXPORTABLE)}.")
-    graph.constant_output("transitions_row", transitions.row)
-    graph.constant_output("transitions_paper", transitions.paper)
+    matrices: dict[str, Any] = {"transitions_row": transitions.row, "transitions_paper": transitions.paper}
     if isinstance(planner, P3IVPlusNetwork):
-        graph.constant_output("log_transitions", planner.beta * planner.log_transitions)
-        if float(planner.effects.weight):
-            graph.constant_output("log_both", planner.effects.weight * planner.effects.overlap)
+        matrices["log_transitions"] = planner.beta * planner.log_transitions
+        if weight := float(planner.effects.weight):
+            matrices["log_both"] = weight * planner.effects.overlap.double()
+    for name, matrix in matrices.items():
+        dtype = np.float64 if name == "log_both" else None
+        graph.output(graph.constant(matrix, dtype, name), *matrix.shape, dtype=dtype)
     return graph.model(_metadata(trained, _scaling(planner)))
 
 
@@ -121,7 +122,8 @@ def _metadata(trained: TrainedPlanner, network: Standardised) -> dict[str, str]:
 
 
 def _scaling(planner: Any) -> Standardised:
-    return planner.base if isinstance(planner, P3IVPlusNetwork) else planner  # type: ignore[no-any-return]
+    network: Standardised = planner.base if isinstance(planner, P3IVPlusNetwork) else planner
+    return network
 
 
 @torch.inference_mode()
@@ -160,7 +162,7 @@ def _scores_of(planner: Any, pair: Pairs) -> list[Array]:
     if isinstance(planner, P3IVPlusNetwork):
         found = [planner(start, goal).emissions / planner.temperature]
         if weight := float(planner.effects.weight):
-            found.append(weight * torch.from_numpy(planner.effects.terms(start, goal)[0]))
+            found.append(weight * torch.from_numpy(planner.effects.each(start, goal)))
     else:
         hidden = planner.decode(planner.tokens(start, goal), None if latents is None else latents[None])[0]
         found = [planner.action_head(hidden)]

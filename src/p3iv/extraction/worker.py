@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p3iv.encoders.base import Clips, Rows, VideoEncoder, clip_moments
+from p3iv.encoders.identity import ONNX
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
 from p3iv.extraction.request import EncodedVideo, EncodingSpec, ExtractionRequest, VideoTask
@@ -153,7 +154,7 @@ def encode_picture(picture: Picture, encoder: VideoEncoder, name: str) -> Array:
 @lru_cache(maxsize=1)
 def _build(spec: EncodingSpec) -> VideoEncoder:
     encoder = build_encoder(spec.encoder, spec.options)
-    if encoder.identity.backend == "torch":
+    if encoder.identity.backend != ONNX:
         import torch  # an encoder in an ONNX file does without
 
         torch.set_num_threads(spec.threads)
@@ -240,7 +241,7 @@ def _clips(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -
 
 
 def _frame(picture: Picture, encoder: VideoEncoder) -> NDArray[np.uint8]:
-    return frame_picture(picture, encoder.framing, with_torch=encoder.identity.backend == "torch")
+    return frame_picture(picture, encoder.framing, with_torch=encoder.identity.backend != ONNX)
 
 
 class WorkFolder:

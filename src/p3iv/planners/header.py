@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # it imports torch
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
 PRETRAINED = Path("model.safetensors")  # in a folder of `save_pretrained`, and on the hub
-PRETRAINED_ONNX = Path("model.onnx")
-PRETRAINED_TEXTS = ("README.md", "config.yaml", "environment.json", "evaluation.json")  # beside them
+PRETRAINED_TEXTS = ("README.md", "config.yaml", "environment.json", "evaluation.json")  # beside it
 
 FORMAT = 4
 READABLE = (3, FORMAT)  # format 3 has only the name of the encoder
@@ -123,8 +122,10 @@ class Backend(Protocol):
 
 def planner_file(path: Path) -> Path:
     """The file of a planner: the path itself, or the one in a run folder or in a folder of `save_pretrained`."""
-    is_pretrained = (path / PRETRAINED).is_file() and not (path / BEST).exists()
-    return path if path.is_file() else path / (PRETRAINED if is_pretrained else BEST)
+    if path.is_file():
+        return path
+    places = [path / place for place in (BEST, PRETRAINED)]
+    return next((place for place in places if place.is_file()), places[0])
 
 
 def read_header(path: Path) -> Header:

@@ -121,11 +121,12 @@ class ChainSampler:
     """Draws plans of P3IV+ exactly; every pair is computed by itself, so that its neighbours change nothing."""
 
     def __init__(self, planner: OnnxPlanner, settings: SampleSettings) -> None:
-        self.planner, self.settings = planner, settings
+        self.planner = planner
+        self._uniforms = chain_uniforms(settings, planner.header.shape.horizon, rescored=True)
 
     def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F)."""
-        return draws_of(self.chain(start, goal), self.settings)
+        return draws_of(self.chain(start, goal), self._uniforms)
 
     def chain(self, start: Array, goal: Array) -> Chain:
         """The chain of every pair."""
@@ -197,11 +198,13 @@ def ports_of(header: Header, *, is_rescored: bool) -> tuple[Ports, Ports, Ports]
     inputs = {"start": pair, "goal": pair} | ({"latents": Port(dtype, (None, latents))} if latents else {})
     plans = Port(dtype, (None if is_plus or latents else 1, shape.horizon, shape.num_actions))
     scores = {"log_emissions" if is_plus else "action_logits": plans}
+    square = (shape.num_actions, shape.num_actions)
     names = ["transitions_row", "transitions_paper"] + ["log_transitions"] * is_plus
+    matrices = {name: Port(dtype, square) for name in names}
     if is_plus and is_rescored:
-        scores["log_each"] = Port(dtype, (None, shape.num_actions))
-        names.append("log_both")
-    return inputs, scores, {name: Port(dtype, (shape.num_actions, shape.num_actions)) for name in names}
+        scores["log_each"] = Port("float64", (None, shape.num_actions))
+        matrices["log_both"] = Port("float64", square)
+    return inputs, scores, matrices
 
 
 def _check_size(header: Header, num_bytes: int) -> None:

@@ -143,7 +143,7 @@ class RescoredChain(Chain):
         if number > 1:  # another plan may now be likelier than some of these
             more, more_logs = super().best_plans(NUM_RESCORED + number)
             # By comparison, not by rank: of plans that are equally probable, the longer list may begin with others.
-            is_rescored = (more[:, :, None] == plans[:, None]).all(axis=3).any(axis=2)
+            is_rescored = _same(more, plans).any(axis=2)
             plans = np.concatenate((plans, more), axis=1)
             logs = np.concatenate((logs, np.where(is_rescored, -np.inf, more_logs)), axis=1)
         order = np.argsort(-logs, axis=1, kind="stable")[:, :number]
@@ -160,7 +160,7 @@ class RescoredChain(Chain):
     def log_probability(self, plans: Array, window: Array) -> Array:
         """Log p of plans (R, T), each in the chain of its window (R,): (R,)."""
         listed, before, after = self._rescored
-        is_it = (listed[window] == plans[:, None]).all(axis=2) & (before[window] > -np.inf)  # (R, n)
+        is_it = _same(plans[:, None], listed[window])[:, 0] & (before[window] > -np.inf)  # (R, n)
         return np.where(is_it.any(axis=1), after[window, is_it.argmax(axis=1)], super().log_probability(plans, window))
 
     def draw(self, uniforms: Array) -> Array:
@@ -178,7 +178,7 @@ class RescoredChain(Chain):
             listed, before, after = (part[row] for part in self._rescored)
             total = np.exp(after).cumsum()
             place = np.searchsorted(total, total[-1] * extra, side="right").clip(max=NUM_RESCORED - 1)
-            is_listed = _contains(listed[before > -np.inf], plans)
+            is_listed = _same(plans, listed[before > -np.inf]).any(axis=1)
             plans[is_listed] = listed[place[is_listed]]
         return drawn
 
@@ -270,7 +270,9 @@ def _draw_one(forward: Array, into: Array, uniforms: Array) -> Array:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
     drawn = [_pick(forward[-1][None], np.zeros(len(uniforms), dtype=np.int64), uniforms[:, len(forward) - 1])]
     for position in range(len(forward) - 2, -1, -1):
-        following, row = np.unique(drawn[-1], return_inverse=True)
+        is_drawn = np.zeros(forward.shape[1], dtype=bool)
+        is_drawn[drawn[-1]] = True
+        following, row = np.flatnonzero(is_drawn), (is_drawn.cumsum() - 1)[drawn[-1]]
         picked = np.empty_like(row)
         size = max(1, MAX_ELEMENTS // forward.shape[1])
         for first in range(0, len(following), size):
@@ -283,17 +285,22 @@ def _draw_one(forward: Array, into: Array, uniforms: Array) -> Array:
 
 def _pick(log_weights: Array, row: Array, uniform: Array) -> Array:
     """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
-    total = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)  # (J, A)
-    wanted = uniform * total[row, -1]
-    steps = [2**power for power in reversed(range(total.shape[1].bit_length()))]  # 64, 32, .. 1: a binary search
-    padded = np.pad(total, ((0, 0), (0, sum(steps) - total.shape[1])), constant_values=np.inf)
-    begin, entries = row * padded.shape[1], padded.ravel()
+    num_rows, num_actions = log_weights.shape
+    steps = [2**power for power in reversed(range(num_actions.bit_length()))]  # 64, 32, .. 1: a binary search
+    total = np.full((num_rows, sum(steps)), np.inf)
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    np.cumsum(weights, axis=1, out=total[:, :num_actions])
+    wanted = uniform * total[row, num_actions - 1]
+    begin, entries = row * total.shape[1], total.ravel()
     place = begin.copy()
     for step in steps:
         place += step * (entries[place + (step - 1)] <= wanted)
     return place - begin
 
 
-def _contains(known: Array, plans: Array) -> Array:
-    """Which plans (K, T) are among known ones (n, T): (K,)."""
-    return (plans[:, None] == known).all(axis=2).any(axis=1)
+def _same(plans: Array, others: Array) -> Array:
+    """Which plans (..., K, T) equal which others (..., n, T): (..., K, n). Position by position, to be fast."""
+    equal = plans[..., :, None, 0] == others[..., None, :, 0]
+    for position in range(1, plans.shape[-1]):
+        equal &= plans[..., :, None, position] == others[..., None, :, position]
+    return equal

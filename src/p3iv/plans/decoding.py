@@ -98,6 +98,17 @@ def rank_plans(draws: Draws, transitions: Transitions, number: int) -> tuple[Arr
 
 def distinct_plans(samples: Array) -> tuple[Array, Array]:
     """The distinct plans among samples (K, T) and how often each occurs, most frequent first; ties by action ids."""
-    plans, counts = np.unique(samples, axis=0, return_counts=True)
+    _, first, counts = np.unique(_plan_keys(samples), return_index=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    return plans[order], counts[order]
+    return samples[first[order]], counts[order]
+
+
+def _plan_keys(plans: Array) -> Array:
+    """A number for every plan (K, T), in the order of their action ids: (K,)."""
+    size = int(plans.max()) + 1
+    keys = plans[:, 0].astype(np.int64)
+    for position in range(1, plans.shape[1]):
+        if int(keys.max()) >= 2**62 // size:  # too large for one more action: ranks keep the order and are small
+            keys = np.unique(keys, return_inverse=True)[1]
+        keys = keys * size + plans[:, position]
+    return keys

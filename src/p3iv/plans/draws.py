@@ -18,6 +18,7 @@ from p3iv.validation import shown
 MODES = tuple(SAMPLING_MODES)
 
 BLOCK = 150  # latents at a time: on a CPU their activations fit the cache
+_GROUP = 32  # actions
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,10 @@ class Draws:
     def frequencies(self) -> Array:
         """How often each action was drawn at each position in the paper's plans: (N, T, A) float64."""
         windows, samples, horizon = self.argmax.shape
-        counts = np.zeros(self.marginals.shape)
-        np.add.at(counts, (np.arange(windows)[:, None, None], np.arange(horizon), self.argmax), 1.0)
-        return counts / samples
+        num_actions = self.marginals.shape[2]
+        row = np.arange(windows)[:, None, None] * horizon + np.arange(horizon)
+        counts = np.bincount((row * num_actions + self.argmax).ravel(), minlength=self.marginals.size)
+        return counts.reshape(self.marginals.shape) / samples
 
     def plans(self, mode: str, transitions: Array) -> Array:
         """The K plans of every pair in one of MODES, (N, K, T); `chain` draws from marginals and transitions."""
@@ -107,9 +109,22 @@ def collect_latents(blocks: Iterable[Array], uniforms: Array, number: int) -> tu
 
 
 def pick(probabilities: Array, uniforms: Array) -> Array:
-    """Actions (k, T): the inverse of the cumulative (k, T, A) at uniforms (k, T); never one of weight 0."""
-    total = probabilities.cumsum(axis=-1)
-    return (total <= uniforms[..., None].astype(total.dtype) * total[..., -1:]).sum(axis=-1)
+    """Actions (k, T): the inverse of the cumulative (k, T, A) at uniforms (k, T); never one of weight 0.
+
+    First a group of actions is picked, then an action of that group: numpy is slow at cumulative sums.
+    """
+    rows, num_actions = uniforms.size, probabilities.shape[-1]
+    padded = np.zeros((rows, -(-num_actions // _GROUP) * _GROUP), dtype=probabilities.dtype)
+    padded[:, :num_actions] = probabilities.reshape(rows, num_actions)
+    groups, row = padded.reshape(rows, -1, _GROUP), np.arange(rows)
+    ends = groups.sum(axis=2).cumsum(axis=1)
+    wanted = uniforms.ravel().astype(ends.dtype) * ends[:, -1]
+    group = (ends > wanted[:, None]).argmax(axis=1)
+    weights, before = groups[row, group], np.where(group > 0, ends[row, group - 1], 0)
+    place = (before[:, None] + weights.cumsum(axis=1) <= wanted[:, None]).sum(axis=1)
+    last = _GROUP - 1 - (weights[:, ::-1] > 0).argmax(axis=1)  # rounding may lead beyond the end of the group
+    picked: Array = group * _GROUP + np.minimum(place, last)
+    return picked.reshape(uniforms.shape)
 
 
 def uniform_blocks(settings: SampleSettings, purpose: str, width: int) -> Array:
@@ -154,9 +169,8 @@ class Sampler(Protocol):
         """Draw for pairs of observations (N, F)."""
 
 
-def draws_of(chain: Chain, settings: SampleSettings) -> Draws:
+def draws_of(chain: Chain, uniforms: Array) -> Draws:
     """The draws of planners that are a chain: all modes give the same plans, and each window is drawn by itself."""
-    uniforms = chain_uniforms(settings, chain.log_emissions.shape[1], rescored=True)
     parts = chain.split()
     plans = np.concatenate([part.draw(uniforms) for part in parts])
     marginals = np.concatenate([part.marginals() for part in parts])

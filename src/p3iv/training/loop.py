@@ -156,8 +156,6 @@ class _TrainingRun:
         self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
         few = warn_of_few(data, has_epochs=self.num_epochs > 1, is_trained=self.planner.is_trained())
         self.notes = (*data.notes, *few)
-        for note in self.notes:
-            request.on_note(note)
         self.header = Header(
             config=self.config,
             shape=self.planner.shape,
@@ -184,6 +182,8 @@ class _TrainingRun:
         """Run the remaining epochs, keeping the best planner and the last state."""
         begin = self.progress.epoch
         self._show(begin, describe_amounts(self.data))
+        for note in self.notes:
+            self.request.on_note(note)
         table = self._open() if self.world.is_first else None
         is_completed = False
         try:

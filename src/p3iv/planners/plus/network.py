@@ -158,20 +158,23 @@ class Effects(nn.Module):
 
     def terms(self, start: Tensor, goal: Tensor) -> tuple[Array, Array]:
         """What single actions (B, A) and pairs of actions (A, A) add to the fit of a plan at weight 1."""
-        return _as_array(self.each(start, goal)), _as_array(self.overlap)
+        return self.each(start, goal), _as_array(self.overlap)
 
     def rescore(self, chain: Chain, pairs: Sequence[tuple[Tensor, Tensor]]) -> Chain:
         """Rescore the likeliest plans of a chain by their fit; the chain itself if the weight is 0."""
         weight = float(self.weight)
         if not weight:
             return chain
-        each = np.concatenate([_as_array(self.each(*pair)) for pair in pairs])
+        each = np.concatenate([self.each(*pair) for pair in pairs])
         return RescoredChain.over(chain, weight * each, weight * _as_array(self.overlap))
 
-    def each(self, start: Tensor, goal: Tensor) -> Tensor:
-        """What single actions add to the fit of a plan at weight 1: (B, A)."""
-        change = (goal - start) * self.units - self.offset
-        return 2 * change @ self.effects.T
+    def each(self, start: Tensor, goal: Tensor) -> Array:
+        """What single actions add to the fit of a plan at weight 1: (B, A).
+
+        In double precision: weights of up to 300 would magnify the rounding of sums over features.
+        """
+        change = _as_array(goal - start) * _as_array(self.units) - _as_array(self.offset)
+        return 2 * change @ _as_array(self.effects).T
 
 
 @dataclass(frozen=True)

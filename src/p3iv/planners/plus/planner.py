@@ -16,7 +16,7 @@ from p3iv.planners.header import SelectionScore
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
 from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
 from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
-from p3iv.plans.draws import Draws, SampleSettings, draws_of, refuse_noise
+from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
 from p3iv.types import Array, PlanScores
 
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
@@ -90,14 +90,14 @@ class ChainSampler:
     def __init__(self, planner: P3IVPlusNetwork, settings: SampleSettings) -> None:
         refuse_noise(settings, planner.config.planner)
         self.planner = planner.eval()
-        self._settings = settings
+        self._uniforms = chain_uniforms(settings, planner.shape.horizon, rescored=True)
 
     @torch.no_grad()
     def draw(self, start: Array, goal: Array) -> Draws:
         """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
         place = self.planner.scale
         chain = self.planner.chain(torch.as_tensor(start).to(place), torch.as_tensor(goal).to(place), size=1)
-        return draws_of(chain, self._settings)
+        return draws_of(chain, self._uniforms)
 
 
 def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
