@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 
 from p3iv.api.runs import published_for
 from p3iv.cli.app import main
+from p3iv.cli.pairs import read_pairs
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.data.check import check_dataset
 from p3iv.data.folder import open_dataset
@@ -93,6 +94,7 @@ def input_types() -> list[InputType]:
         InputType("report", _report, ("run/evaluation.json", "run/predictions.jsonl")),
         InputType("report run", _report, ("run/config.yaml", "run/environment.json", "run/metrics.csv")),
         InputType("resumed run", _resume, ("run/checkpoints/last/", "run/config.yaml", "run/metrics.csv")),
+        InputType("pairs", _pairs, ("pairs.csv",)),
         InputType("command line", _command_line, texts=COMMANDS),
         InputType("moment", _moment, texts=MOMENTS),
         InputType("setting", _setting, texts=SET),
@@ -122,6 +124,7 @@ COMMANDS = (
     "train kitchen --out new-run --planner retrieval --horizon 3 --protocol 1 --split release --seed 1 --overwrite",
     "evaluate run --side val --seed 1 --mode chain --input-noise 0.1 --samples 3",
     "plan run --start tabletop-0000@1 --goal tabletop-0000@9 --seed 1 --top 2 --samples 3 --svg plan.svg",
+    "plan run --pairs pairs.csv --top 2 --json",
     "score predictions.jsonl --actions actions.json --references references.jsonl --batch-size 2 --json",
     "report run --cases 2 --data kitchen",
     "compare kitchen --out tables --planners retrieval --horizons 3 --seeds 0 --split release --samples 3",
@@ -234,6 +237,11 @@ def _command_line(_: Path, text: str) -> None:
                 raise RuntimeError(f"exit code {stop.code}") from stop
 
 
+def _pairs(folder: Path, path: str) -> None:
+    with (folder / path).open("rb") as file:
+        list(read_pairs(file, path))
+
+
 def _setting(_: Path, text: str) -> None:
     override(preset_config("tiny"), parse_settings([text]))
 
@@ -269,6 +277,7 @@ def _make_annotations(folder: Path) -> None:
         "rename.json": '{"boil": "boil water", "pour": "pour it"}',
         "rename.csv": "boil,boil water\npour,pour it\n",
         "actions.txt": "boil\npour\nstir\n",
+        "pairs.csv": "id,start,goal,room\na,tabletop-0000@1,tabletop-0000@9,hall\nb,p.png,arrays/row.npy,\n",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

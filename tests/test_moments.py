@@ -116,6 +116,7 @@ def test_a_time_is_in_seconds_or_as_on_a_clock(text: str, parts: tuple[str, floa
 
 def test_a_time_on_a_clock_is_the_same_second_of_the_dataset(p3iv_run: Path, data: PlanningData) -> None:
     window = data.test.windows[0]
+    assert window.start_s is not None
     planner = Planner.from_pretrained(p3iv_run)
     reader = MomentReader(planner.header, run=p3iv_run)
     seconds = f"{window.video}@{window.start_s}"

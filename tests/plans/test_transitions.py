@@ -57,7 +57,7 @@ def test_without_validation_sequences_the_smoothing_is_one() -> None:
 
 def test_the_papers_matrix_is_a_softmax_of_normalised_counts() -> None:
     matrix = paper_transitions(np.array([[0, 1, 2], [0, 2, 1]]), 4)
-    weights = np.exp([[0, 0.5, 0.5, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    weights = np.exp(np.array([[0, 0.5, 0.5, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]))
     np.testing.assert_allclose(matrix, weights / weights.sum(axis=1, keepdims=True))
     assert (matrix.max(axis=1) / matrix.min(axis=1)).max() <= math.e + 1e-9
 
