@@ -63,6 +63,7 @@ def export_planner(
         'onnx'
     """
     from p3iv.hub import find_planner
+    from p3iv.onnx_model import SUFFIX  # not above: `p3iv --help` reads this module
     from p3iv.planners.header import planner_file, read_header
     from p3iv.planners.onnx_planner import EXPORTABLE, encoder_beside
 
@@ -92,12 +93,15 @@ def _require_libraries() -> None:
 
 
 def _default_path(run: Path) -> Path:
+    from p3iv.onnx_model import SUFFIX
     from p3iv.planners.onnx_planner import EXPORTED
 
     return run / EXPORTED if run.is_dir() else Path(run.name).with_suffix(SUFFIX)
 
 
 def _check_paths(path: Path, beside: Path, overwrite: bool) -> None:
+    from p3iv.onnx_model import SUFFIX
+
     if path.suffix.lower() != SUFFIX:
         raise ConfigError(f"--out {path}, but it must end in {SUFFIX}.")
     for file in (path, beside):
