@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from p3iv.errors import ConfigError, MissingExtraError
+from p3iv.catalogue import ENCODER_FORMS
+from p3iv.errors import ConfigError, MissingExtraError, one_of
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.onnx_model import SUFFIX
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from p3iv.export.planner import ExportReport
 
 EncoderForm = Literal["float32", "int8", "none"]
-ENCODER_FORMS: tuple[EncoderForm, ...] = ("float32", "int8", "none")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ def export_planner(
         'onnx'
     """
     from p3iv.hub import find_planner
-    from p3iv.onnx_model import SUFFIX  # not above: `p3iv --help` reads this module
     from p3iv.planners.header import planner_file, read_header
     from p3iv.planners.onnx_planner import EXPORTABLE, encoder_beside
 
@@ -93,15 +92,12 @@ def _require_libraries() -> None:
 
 
 def _default_path(run: Path) -> Path:
-    from p3iv.onnx_model import SUFFIX
     from p3iv.planners.onnx_planner import EXPORTED
 
     return run / EXPORTED if run.is_dir() else Path(run.name).with_suffix(SUFFIX)
 
 
 def _check_paths(path: Path, beside: Path, overwrite: bool) -> None:
-    from p3iv.onnx_model import SUFFIX
-
     if path.suffix.lower() != SUFFIX:
         raise ConfigError(f"--out {path}, but it must end in {SUFFIX}.")
     for file in (path, beside):
@@ -116,7 +112,7 @@ def _export_encoder(
     from p3iv.encoders.registry import EXPORTABLE_ENCODER
 
     if form not in ENCODER_FORMS:
-        raise ConfigError(f"encoder_precision={form}, but it must be one of {', '.join(ENCODER_FORMS)}.")
+        raise ConfigError(f"encoder_precision={form}, but it must be {one_of(form, ENCODER_FORMS)}")
     if form == "none":
         return None
     if features is None or features.name != EXPORTABLE_ENCODER:
