@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from p3iv.errors import ConfigError, MissingExtraError
+from p3iv.catalogue import ENCODER_FORMS
+from p3iv.errors import ConfigError, MissingExtraError, one_of
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.onnx_model import SUFFIX
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from p3iv.export.planner import ExportReport
 
 EncoderForm = Literal["float32", "int8", "none"]
-ENCODER_FORMS: tuple[EncoderForm, ...] = ("float32", "int8", "none")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _export_encoder(
     from p3iv.encoders.registry import EXPORTABLE_ENCODER
 
     if form not in ENCODER_FORMS:
-        raise ConfigError(f"encoder_precision={form}, but it must be one of {', '.join(ENCODER_FORMS)}.")
+        raise ConfigError(f"encoder_precision={form}, but it must be {one_of(form, ENCODER_FORMS)}")
     if form == "none":
         return None
     if features is None or features.name != EXPORTABLE_ENCODER:
