@@ -8,6 +8,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +24,7 @@ from safetensors.torch import save_file
 
 from p3iv.api.runs import published_for
 from p3iv.cli.app import main
+from p3iv.cli.pairs import read_pairs
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.data.check import check_dataset
 from p3iv.data.folder import open_dataset
@@ -38,7 +40,10 @@ from p3iv.features.arrays import read_observation, read_rows
 from p3iv.features.language import read_language, read_rename
 from p3iv.features.pictures import Framing, frame_picture, read_picture
 from p3iv.features.video import VideoReader, find_fault
+from p3iv.onnx_model import digest_of, find_checksum
 from p3iv.planner import Planner
+from p3iv.planners.onnx_planner import load_exported
+from p3iv.plans.draws import SampleSettings
 from p3iv.readers.folder import read_split
 from p3iv.readers.registry import read_annotations
 from p3iv.report.write import write_report
@@ -80,6 +85,7 @@ def input_types() -> list[InputType]:
         InputType("references", _score_apart, ("references.jsonl", "references.csv")),
         InputType("actions", lambda folder, path: read_actions(str(folder / path)), ("actions.json", "actions.txt")),
         InputType("checkpoint", _plan, ("run/checkpoints/best/model.safetensors",)),
+        InputType("exported planner", _exported, ("planner.onnx",)),
         InputType("picture", _picture, ("p.png", "p.jpg", "p.gif", "p.webp", "p.bmp", "p.tiff")),
         InputType("video", _video, VIDEOS),
         InputType("weights pth", lambda folder, path: read_state(folder / path), ("w.pth", "old.pth")),
@@ -88,6 +94,7 @@ def input_types() -> list[InputType]:
         InputType("report", _report, ("run/evaluation.json", "run/predictions.jsonl")),
         InputType("report run", _report, ("run/config.yaml", "run/environment.json", "run/metrics.csv")),
         InputType("resumed run", _resume, ("run/checkpoints/last/", "run/config.yaml", "run/metrics.csv")),
+        InputType("pairs", _pairs, ("pairs.csv",)),
         InputType("command line", _command_line, texts=COMMANDS),
         InputType("moment", _moment, texts=MOMENTS),
         InputType("setting", _setting, texts=SET),
@@ -117,6 +124,7 @@ COMMANDS = (
     "train kitchen --out new-run --planner retrieval --horizon 3 --protocol 1 --split release --seed 1 --overwrite",
     "evaluate run --side val --seed 1 --mode chain --input-noise 0.1 --samples 3",
     "plan run --start tabletop-0000@1 --goal tabletop-0000@9 --seed 1 --top 2 --samples 3 --svg plan.svg",
+    "plan run --pairs pairs.csv --top 2 --json",
     "score predictions.jsonl --actions actions.json --references references.jsonl --batch-size 2 --json",
     "report run --cases 2 --data kitchen",
     "compare kitchen --out tables --planners retrieval --horizons 3 --seeds 0 --split release --samples 3",
@@ -159,6 +167,22 @@ def _plan(folder: Path, path: str) -> None:
     planner = Planner.from_pretrained(folder / path)
     width = planner.header.shape.feature_width
     planner.plan(np.zeros(width), np.ones(width), num_samples=3)
+
+
+def _sealed(folder: Path, path: str) -> Path:
+    """A copy of an ONNX file with its checksum made right again, so that the rest of it is read, too."""
+    content, sealed = (folder / path).read_bytes(), folder / "sealed.onnx"
+    with suppress(ValueError):
+        place = find_checksum(content)
+        content = content[: place.begin] + digest_of(content, place).encode() + content[place.end :]
+    sealed.write_bytes(content)
+    return sealed
+
+
+def _exported(folder: Path, path: str) -> None:
+    planner = load_exported([_sealed(folder, path)])
+    pair = np.zeros((2, 1, planner.header.shape.feature_width), np.float32)
+    planner.sampler(SampleSettings(3)).draw(*pair)
 
 
 def _picture(folder: Path, path: str) -> None:
@@ -213,6 +237,11 @@ def _command_line(_: Path, text: str) -> None:
                 raise RuntimeError(f"exit code {stop.code}") from stop
 
 
+def _pairs(folder: Path, path: str) -> None:
+    with (folder / path).open("rb") as file:
+        list(read_pairs(file, path))
+
+
 def _setting(_: Path, text: str) -> None:
     override(preset_config("tiny"), parse_settings([text]))
 
@@ -223,6 +252,7 @@ def make_examples(folder: Path) -> None:
     must(run_p3iv(folder, "data", "make", "tabletop", "kitchen", "--videos", "6", "--skip-rendering"))
     must(run_p3iv(folder, "train", "kitchen", "--out", "run", *TRAIN))
     must(run_p3iv(folder, "evaluate", "run", "--samples", "3"))
+    must(run_p3iv(folder, "export", "run", "--out", "planner.onnx"))
     for name in ("language.npz", "split.json"):
         shutil.copy(folder / "kitchen" / name, folder / name)
     _make_predictions(folder)
@@ -247,6 +277,7 @@ def _make_annotations(folder: Path) -> None:
         "rename.json": '{"boil": "boil water", "pour": "pour it"}',
         "rename.csv": "boil,boil water\npour,pour it\n",
         "actions.txt": "boil\npour\nstir\n",
+        "pairs.csv": "id,start,goal,room\na,tabletop-0000@1,tabletop-0000@9,hall\nb,p.png,arrays/row.npy,\n",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -68,6 +68,7 @@ def scenarios() -> list[Scenario]:
         Scenario("train --overwrite", (*train, *seed), make_run, replaces=True),
         Scenario("evaluate", ("evaluate", "run", "--samples", "4", "--seed", "2"), make_evaluated, check=check_run),
         Scenario("report", ("report", "run", "--cases", "3"), make_reported, check=check_run),
+        Scenario("export", ("export", "run", "--out", "planner.onnx", "--overwrite"), make_run),
         Scenario("compare", compare, make_data),
         Scenario("reproduce", reproduce, make_data),
     ]

@@ -61,6 +61,7 @@ def test_options_that_a_page_names_exist(page: Path) -> None:
     option = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     known = set(option.findall((ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")))
     elsewhere = {"--no-deps", "--nproc-per-node", "--replay", "--minutes", "--only"}  # of pip, torchrun, the soak
+    elsewhere |= {"--python"}  # of check_deps
     elsewhere |= {"--logdir", "--backend-store-uri"}  # of TensorBoard and MLflow
     assert set(option.findall(page.read_text(encoding="utf-8"))) - known - elsewhere == set()
 

@@ -69,10 +69,10 @@ def test_the_simple_baselines_have_the_figures_of_their_files() -> None:
 
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-GENERATED = {"cli.md", "settings.md"}
+GENERATED = {"cli.md", "settings.md", "python.md"}
 FIGURE = re.compile(r"(?<![\w.-])\d+\.\d+(?![\w.])")
 MEASURES = re.compile(
-    r"\bp3iv\s+(compare|reproduce|train|evaluate|score|demo|extract|data\s+stats)\b|python\s+-m\s+benchmarks\.\w+|tests/\w+/test_\w+\.py"
+    r"\bp3iv\s+(compare|reproduce|train|evaluate|score|demo|extract|data\s+stats)\b|python\s+-m\s+benchmarks\.\w+|tests/\w+/test_\w+\.py|tools/make_\w+\.py"
 )
 
 

@@ -274,3 +274,22 @@ def test_the_package_has_no_other_names() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'Plannner'"):
         _ = p3iv.Plannner  # type: ignore[attr-defined]
+
+
+WITHOUT_TORCH = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "torch" else find(name, *more)
+sys.modules["torch"] = None
+from p3iv import Planner
+from p3iv.errors import ConfigError
+try:
+    Planner.from_pretrained("tabletop-demo")
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_a_checkpoint_without_torch_says_what_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False)
+    assert "needs torch, and torch is not installed. Type: pip install torch; or export" in done.stdout, done.stderr

@@ -15,8 +15,7 @@ import numpy as np
 from p3iv.catalogue import MOMENT_FORMS
 from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_comparison
 from p3iv.errors import FeatureError, PlanError
-from p3iv.features.store import join_rows
-from p3iv.planners.matching import check_features
+from p3iv.features.observation import join_rows
 from p3iv.shipped import shipped_clip
 from p3iv.types import Array
 from p3iv.validation import shown
@@ -80,6 +79,8 @@ class MomentReader:
         Raises:
             DatasetError: its features are not those of the planner's encoder.
         """
+        from p3iv.planners.matching import check_features
+
         for note in check_features(self._header, dataset):
             self._on_note(note)
         self.dataset = dataset
@@ -96,7 +97,7 @@ class MomentReader:
         elif isinstance(moment, tuple) and len(moment) == 2 and isinstance(moment[0], str | Path):
             found = self._read_text(f"{moment[0]}@{_seconds(moment[1], which):.10f}")
         elif (picture := _picture_of(moment)) is not None:
-            from p3iv.extraction.worker import encode_picture
+            from p3iv.extraction.moment import encode_picture
 
             found = join_rows(encode_picture(picture, self.encoder, f"The {which}"), self._observation)
         return self._check(found, which)
@@ -143,7 +144,7 @@ class MomentReader:
         """The rows of a picture or a feature file, or those around a second of a video: (N, F) float32."""
         moment, path = split_moment(text), Path(text)
         if moment is not None and not is_of_dataset(text):
-            from p3iv.extraction.worker import encode_moment
+            from p3iv.extraction.moment import encode_moment
 
             video, second = moment
             if Path(video).suffix.lower() in ONE_MOMENT:
@@ -157,7 +158,7 @@ class MomentReader:
 
             return read_observation(path).astype(np.float32)
         if path.suffix.lower() in PICTURES:
-            from p3iv.extraction.worker import encode_picture
+            from p3iv.extraction.moment import encode_picture
             from p3iv.features.pictures import read_picture
 
             encoder = self.encoder  # first: without one, what is in the file does not matter

@@ -131,8 +131,9 @@ def open_model(path: Path, purpose: str, *, threads: int = 1) -> OnnxModel:
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # errors are raised, too; warnings are about the model and not for users
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was checked
+    only: dict[str, Any] = {"providers": ["CPUExecutionProvider"], "enable_fallback": False}  # no other, and no advice
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(content, options, **only)
         inputs = {one.name: _port(one) for one in session.get_inputs()}
         outputs = {one.name: _port(one) for one in session.get_outputs()}
     except Exception as error:  # as above
@@ -144,11 +145,9 @@ def read_bounded(path: Path) -> bytes:
     """The content of a file of at most MAX_BYTES."""
     if path.exists() and not path.is_file():
         raise ValueError("it is not a file")  # reading a pipe may never end
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
+    if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"it has more than the {MAX_BYTES} bytes that are allowed")
-    return content
+    return path.read_bytes()
 
 
 def check_content(content: bytes) -> dict[str, str]:
@@ -260,7 +259,10 @@ def _text_field(content: bytes, message: Field, number: int) -> Field:
 
 
 def _text(content: bytes, field: Field) -> str:
-    return content[field.begin : field.end].decode("utf-8")
+    try:
+        return content[field.begin : field.end].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError("it has a text that is not UTF-8") from error
 
 
 def _port(found: Any) -> Port:

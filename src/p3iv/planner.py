@@ -369,6 +369,11 @@ def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:
         )
     if kinds == {"onnx"}:
         return load_exported(files).to(device)
+    if find_spec("torch") is None:
+        raise ConfigError(
+            f"{files[0]} is a checkpoint, which needs torch, and torch is not installed. Type: pip install torch; or "
+            f"export the planner where torch is installed, `p3iv export RUN`, and load the .onnx file."
+        )
     from p3iv.planners.checkpoint import load_ensemble
     from p3iv.planners.layers import choose_device
 

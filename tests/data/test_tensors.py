@@ -18,7 +18,8 @@ from p3iv.data.tensors import load_planning_data
 from p3iv.data.windows import cut_windows, split_by_video
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
-from p3iv.features.store import StoreWriter, rows_around
+from p3iv.features.observation import rows_around
+from p3iv.features.store import StoreWriter
 from p3iv.features.store_index import KeptSeconds
 
 RELEASE = DataConfig(split="release")

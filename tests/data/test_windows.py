@@ -125,7 +125,7 @@ def test_settings_say_what_is_allowed(settings: dict[str, object], message: str)
 def test_a_missing_split_says_what_to_use() -> None:
     with pytest.raises(SplitError, match="--split video"):
         curate_windows(FOUR, VOCABULARY, CurationSettings(split="release"))
-    with pytest.raises(SplitError, match="nor a file that exists"):
+    with pytest.raises(SplitError, match="not a file that exists"):
         curate_windows(FOUR, VOCABULARY, CurationSettings(split="nowhere.json"))
 
 

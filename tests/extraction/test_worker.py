@@ -14,6 +14,7 @@ from p3iv.encoders.base import Clips, EncoderOptions, Rows
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
+from p3iv.extraction.moment import encode_moment, encode_picture
 from p3iv.extraction.request import (
     EncodedVideo,
     EncodingSpec,
@@ -21,8 +22,6 @@ from p3iv.extraction.request import (
 )
 from p3iv.extraction.worker import (
     encode_groups,
-    encode_moment,
-    encode_picture,
     encode_videos,
 )
 from p3iv.features.pictures import Framing, read_picture

@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as hnp
 
 from p3iv.errors import FeatureError
 from p3iv.features.import_arrays import copy_store
-from p3iv.features.store import FeatureStore, StoreWriter, join_rows
+from p3iv.features.observation import join_rows
+from p3iv.features.store import FeatureStore, StoreWriter
 from p3iv.features.store_index import KeptSeconds
 from p3iv.types import Video
 

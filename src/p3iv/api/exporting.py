@@ -5,10 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from p3iv.errors import ConfigError
+from p3iv.catalogue import ENCODER_FORMS
+from p3iv.errors import ConfigError, MissingExtraError, one_of
+from p3iv.files import exclusive, remove_leftovers
 from p3iv.onnx_model import SUFFIX
 
 if TYPE_CHECKING:
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from p3iv.export.planner import ExportReport
 
 EncoderForm = Literal["float32", "int8", "none"]
-ENCODER_FORMS: tuple[EncoderForm, ...] = ("float32", "int8", "none")
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,24 @@ def export_planner(
         raise ConfigError(f"{place} is an exported planner already. Pass its run.")
     path = Path(out) if out is not None else _default_path(Path(run))
     _check_paths(path, encoder_beside(path), overwrite)
+    _require_libraries()
     header = read_header(place)
     if header.config.planner not in EXPORTABLE:
         raise ConfigError(f"planner={header.config.planner} cannot be exported, only {' and '.join(EXPORTABLE)}.")
     from p3iv.export.planner import export_planner as write
 
-    written = _export_encoder(header.encoder, encoder_beside(path), encoder_precision, weights, on_note)
-    return Exported(write(place, path), written)
+    beside = encoder_beside(path)
+    with exclusive(path, doing=f"is writing {path}"):
+        for file in (path, beside):
+            remove_leftovers(file)
+        written = _export_encoder(header.encoder, beside, encoder_precision, weights, on_note)
+        return Exported(write(place, path), written)
+
+
+def _require_libraries() -> None:
+    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(" and ".join(missing), "onnx", "Exporting a planner")
 
 
 def _default_path(run: Path) -> Path:
@@ -99,7 +112,7 @@ def _export_encoder(
     from p3iv.encoders.registry import EXPORTABLE_ENCODER
 
     if form not in ENCODER_FORMS:
-        raise ConfigError(f"encoder_precision={form}, but it must be one of {', '.join(ENCODER_FORMS)}.")
+        raise ConfigError(f"encoder_precision={form}, but it must be {one_of(form, ENCODER_FORMS)}")
     if form == "none":
         return None
     if features is None or features.name != EXPORTABLE_ENCODER:

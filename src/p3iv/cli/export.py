@@ -6,11 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-from p3iv.api.exporting import ENCODER_FORMS, EncoderForm
+from p3iv.catalogue import ENCODER_FORMS
 from p3iv.cli.console import out, print_json, print_next, print_note
 from p3iv.cli.options import AnyPlanner, AsJson, Overwrite, choice, file_option, weights_option
 
 if TYPE_CHECKING:
+    from p3iv.api.exporting import EncoderForm
     from p3iv.export.encoder import EncoderReport
     from p3iv.export.planner import ExportReport
     from p3iv.onnx_model import Port
@@ -48,7 +49,7 @@ def export_command(
     done = export_planner(
         planner,
         target,
-        encoder_precision=cast(EncoderForm, encoder),
+        encoder_precision=cast("EncoderForm", encoder),
         weights=weights,
         overwrite=overwrite,
         on_note=print_note,

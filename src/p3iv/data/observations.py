@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from p3iv.data.folder import Dataset, find_videos, require_features
 from p3iv.errors import DatasetError
-from p3iv.features.store import AROUND, join_rows, rows_around
+from p3iv.features.observation import AROUND, join_rows, rows_around
 from p3iv.types import Array
 from p3iv.validation import shown
 

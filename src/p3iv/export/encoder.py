@@ -128,10 +128,8 @@ def _relu6(graph: Graph, image: str) -> str:
 
 def _quantised(model: onnx.ModelProto, framing: Framing) -> onnx.ModelProto:
     """The same model in int8."""
-    try:
-        from onnxruntime.quantization import QuantType, quantize_static  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError("onnxruntime", "onnx", "An encoder in int8") from error
+    from onnxruntime.quantization import QuantType, quantize_static  # type: ignore[import-untyped] # a second to import
+
     convolutions = [node.name for node in model.graph.node if node.op_type == "Conv"]
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     with tempfile.TemporaryDirectory() as folder, _without_warnings():

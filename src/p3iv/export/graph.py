@@ -11,18 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
+import onnx
+from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
 from p3iv import __version__
-from p3iv.errors import MissingExtraError
 from p3iv.onnx_model import BLANK, CHECKSUM, digest_of, find_checksum
 from p3iv.types import Array
-
-try:
-    import onnx
-    from onnx import helper, numpy_helper
-except ImportError as error:
-    raise MissingExtraError("onnx", "onnx", "Exporting a planner") from error
 
 OPSET: Final = 17  # the first with LayerNormalization; onnxruntime from 1.12 on
 _IR_VERSION: Final = 8  # the file format that belongs to it

@@ -15,23 +15,21 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from p3iv.encoders.base import Clips, Rows, VideoEncoder, clip_moments
+from p3iv.encoders.base import Clips, Rows, VideoEncoder
 from p3iv.encoders.identity import ONNX
 from p3iv.encoders.registry import build_encoder
 from p3iv.errors import FeatureError
+from p3iv.extraction.moment import clips_of, rows_of
 from p3iv.extraction.request import EncodedVideo, EncodingSpec, ExtractionRequest, VideoTask
 from p3iv.features.arrays import as_rows
-from p3iv.features.pictures import Picture, frame_picture
-from p3iv.features.store import rows_around
+from p3iv.features.observation import rows_around
 from p3iv.features.store_index import KeptSeconds
 from p3iv.files import atomic_file, remove_leftovers_in
 from p3iv.parallel import WorkerLost, run
-from p3iv.types import Array
 
 if TYPE_CHECKING:
-    from p3iv.features.video import VideoReader
+    pass
 
 WORK_FOLDER: Final = ".extraction"
 
@@ -117,40 +115,6 @@ def encode_group(tasks: Sequence[VideoTask], spec: EncodingSpec) -> list[Encoded
     return list(encode_videos(tasks, _build(spec), spec.dtype))
 
 
-def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
-    """The rows that show a moment of a video, (3, F) float32: the same that training reads.
-
-    Raises:
-        FeatureError: naming the file, also for a moment after its end.
-    """
-    from p3iv.features.video import VideoReader  # needs PyAV, as does the next
-
-    with VideoReader(path) as reader:
-        if not 0 <= moment_s <= reader.length_s:
-            length = math.floor(10 * reader.length_s) / 10
-            raise FeatureError(
-                f"{path}: is {length:.1f} s long, asked for {moment_s:g} s: give a time from 0 to {length:g}"
-            )
-        seconds = [int(second) for second in rows_around(moment_s, reader.num_seconds)]
-        different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
-        rows = _rows([encoder.encode(clip) for clip in _clips(reader, different, encoder)])
-        return rows[np.searchsorted(different, seconds)]
-
-
-def encode_picture(picture: Picture, encoder: VideoEncoder, name: str) -> Array:
-    """The row of a single picture, (1, F) float32.
-
-    Raises:
-        FeatureError: naming the picture; for an encoder of clips, which has never seen one without motion.
-    """
-    if encoder.frames_per_clip > 1:
-        raise FeatureError(
-            f"{name}: {encoder.identity.name} encodes clips of {encoder.frames_per_clip} frames, not single pictures. "
-            f"Give a moment of a video: VIDEO.mp4@SECONDS."
-        )
-    return _rows([encoder.encode(_frame(picture, encoder)[None, None])])
-
-
 @lru_cache(maxsize=1)
 def _build(spec: EncodingSpec) -> VideoEncoder:
     encoder = build_encoder(spec.encoder, spec.options)
@@ -175,14 +139,10 @@ def _collect(task: VideoTask, encoder: VideoEncoder, dtype: np.dtype[np.generic]
     if item.fault is not None:
         return EncodedVideo(task.video, None, num_frames=item.num_frames, fault=item.fault)
     try:
-        return EncodedVideo(task.video, as_rows(_rows(rows), dtype), item.kept, item.num_frames)
+        return EncodedVideo(task.video, as_rows(rows_of(rows), dtype), item.kept, item.num_frames)
     except FeatureError as error:
         fault = f"{task.path}: the encoder's output {error}"
         return EncodedVideo(task.video, None, num_frames=item.num_frames, fault=fault)
-
-
-def _rows(parts: Sequence[Rows]) -> Array:
-    return np.concatenate(parts).astype(np.float32, copy=False)
 
 
 def _decode_all(tasks: Sequence[VideoTask], encoder: VideoEncoder, items: Queue[_Item], stop: Event) -> None:
@@ -213,7 +173,7 @@ def _decode(task: VideoTask, encoder: VideoEncoder) -> Iterator[_Item]:
     try:
         with reader:
             seconds = wanted_seconds(task.moments_s, reader.num_seconds)
-            yield from _clips(reader, seconds, encoder)
+            yield from clips_of(reader, seconds, encoder)
             kept = None if task.moments_s is None else KeptSeconds(reader.num_seconds, tuple(seconds))
             yield _Decoded(kept, reader.num_decoded)
     except FeatureError as error:
@@ -226,22 +186,6 @@ def wanted_seconds(moments_s: Sequence[float] | None, num_seconds: int) -> list[
         return list(range(num_seconds))
     moments = (num_seconds - 1 if moment == math.inf else moment for moment in moments_s)
     return sorted({int(second) for moment in moments for second in rows_around(moment, num_seconds)})
-
-
-def _clips(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Iterator[Clips]:
-    """One clip per second, (1, L, 3, S, S) each."""
-    length = encoder.frames_per_clip
-    moments = [moment for second in seconds for moment in clip_moments(encoder, second)]
-    frames: list[NDArray[np.uint8]] = []
-    for picture in reader.frames_at(moments):
-        frames.append(_frame(picture, encoder))
-        if len(frames) == length:
-            yield np.stack(frames)[None]
-            frames.clear()
-
-
-def _frame(picture: Picture, encoder: VideoEncoder) -> NDArray[np.uint8]:
-    return frame_picture(picture, encoder.framing, with_torch=encoder.identity.backend != ONNX)
 
 
 class WorkFolder:

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p3iv.catalogue import DTYPES
 from p3iv.errors import FeatureError
@@ -278,23 +277,3 @@ def _mapped(path: Path, index: StoreIndex) -> Array:
     if len(content) != needed:
         raise FeatureError(f"{path} has {len(content):,} bytes instead of {needed:,}; import the features again")
     return np.frombuffer(content, index.dtype, offset=header.size).reshape(index.num_rows, index.width)
-
-
-AROUND = (-1, 0, 1)  # rows around a moment
-
-
-def rows_around(place: float, num_rows: int) -> NDArray[np.int64]:
-    """The rows that show a moment of a video, (3,); at its start and end, one row is used twice, after it the last."""
-    near: NDArray[np.int64] = np.clip(int(min(place, num_rows)) + np.array(AROUND), 0, num_rows - 1)
-    return near
-
-
-def join_rows(rows: Array, observation: str) -> Array:
-    """The rows of a moment, (N, F), as its observation: their mean (F,) or, with "concat", side by side (3F,).
-
-    A single row, such as that of a picture, stands for all three.
-    """
-    if observation != "concat":
-        mean: Array = rows.mean(axis=0)
-        return mean
-    return np.repeat(rows, len(AROUND), axis=0).reshape(-1) if len(rows) == 1 else rows.reshape(-1)

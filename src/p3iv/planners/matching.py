@@ -9,7 +9,7 @@ from p3iv.catalogue import BASELINES, RETRIEVAL
 from p3iv.data.folder import Dataset, require_features
 from p3iv.encoders.identity import find_difference, note_comparison
 from p3iv.errors import DatasetError
-from p3iv.features.store import AROUND
+from p3iv.features.observation import AROUND
 from p3iv.planners.header import Header
 
 if TYPE_CHECKING:
