@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 
 from tools.check_deps import USES, Tried, lowest_versions
 from tools.environments import ROOT, canonical, pins
+from tools.try_install import TORCH_FREE
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CORE = {canonical(Requirement(line).name) for line in PROJECT["dependencies"]}
@@ -30,6 +31,11 @@ def test_the_pinned_versions_are_in_the_declared_ranges() -> None:
 def test_every_package_but_torch_is_tried_in_its_lowest_version() -> None:
     assert lowest_versions().keys() == USES.keys()
     assert [path for uses in USES.values() for path in uses.tests if not (ROOT / path).is_file()] == []
+
+
+def test_the_packages_that_replace_torch_are_those_of_the_documentation() -> None:
+    page = (ROOT / "docs" / "reference" / "onnx.md").read_text(encoding="utf-8")
+    assert f"    pip install {' '.join(TORCH_FREE)}\n" in page
 
 
 def test_all_that_is_imported_is_declared_and_only_the_core_at_the_top_of_a_module() -> None:
