@@ -19,7 +19,7 @@ from pathlib import Path
 
 import p3iv
 
-filmed = p3iv.make_tabletop("filmed", videos=NUM_VIDEOS, encoder="none", overwrite=True)
+filmed = p3iv.make_tabletop("filmed", videos=NUM_VIDEOS, skip_features=True, overwrite=True)
 folder = Path(FOLDER)
 folder.mkdir(exist_ok=True)
 shutil.copytree(filmed / "videos", folder / "videos", dirs_exist_ok=True)
@@ -39,8 +39,7 @@ for row in rows[:4]:
 print(f"... {len(rows)} steps of {len({row['step'] for row in rows})} actions")
 
 # %% [markdown]
-# `check` finds what would be in the way later: misspelt file names, times after the end of a video, one step written in
-# two ways. An empty list of errors is what you want.
+# `check` finds what would be in the way later: videos without steps, steps without videos, rows that cannot be read.
 
 # %%
 for finding in p3iv.check(folder):

@@ -18,13 +18,13 @@ import yaml
 
 from commands import RunP3iv
 from p3iv.config import override
-from p3iv.errors import CheckpointError, ConfigError
+from p3iv.errors import CheckpointError, ConfigError, PlanError
 from p3iv.evaluation.pretrained import save_pretrained
 from p3iv.hub import find_planner, hub_url, parse_hub_name
 from p3iv.planner import Planner
 from p3iv.planners.checkpoint import load_planner, save_best
 from p3iv.planners.header import BEST, LAST, PRETRAINED, PRETRAINED_TEXTS, planner_file, read_header
-from p3iv.planners.onnx_planner import EXPORTED
+from p3iv.planners.onnx_planner import EXPORTED, EXPORTED_FILES
 from small_hub import READ_TOKEN, TOKEN, SmallHub, serve_hub
 
 RunChild = Callable[..., Any]
@@ -135,7 +135,8 @@ def test_a_second_push_replaces_the_first_in_one_commit(hub: SmallHub, child: Ru
     code = f"""
 bare, other = {str(plus_run / BEST)!r}, Path("alone.safetensors")
 other.write_bytes(Path(bare).read_bytes())
-first = push_to_hub({str(plus_run)!r}, "me/again", private=True)
+from p3iv import Planner
+first = Planner.from_pretrained({str(plus_run)!r}).push_to_hub("me/again", private=True)
 second = push_to_hub(other, "me/again", private=True, commit_message="without scores")
 branch = push_to_hub(bare, "me/again", revision="wip")
 public = push_to_hub(other, "me/open")
@@ -277,6 +278,34 @@ def test_an_exported_planner_is_shared_while_it_is_of_the_same_checkpoint(
     assert "p3iv-plus, 3 steps to plan" in p3iv("info", shared / EXPORTED).stdout
     shutil.copy(p3iv_run / BEST, run / BEST)
     assert not (save_pretrained(run, tmp_path / "other") / EXPORTED).exists()
+
+
+def test_the_encoder_beside_an_exported_planner_is_shared_too(tmp_path: Path, p3iv: RunP3iv) -> None:
+    run = Path(shutil.copytree(find_planner("tabletop-demo"), tmp_path / "run"))
+    assert p3iv("export", run).returncode == 0
+    shared = save_pretrained(run, tmp_path / "shared")
+    assert {path.name for path in shared.glob("*.onnx")} == set(EXPORTED_FILES)
+    damaged = run / EXPORTED_FILES[1]
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert {path.name for path in save_pretrained(run, tmp_path / "other").glob("*.onnx")} <= {EXPORTED_FILES[0]}
+
+
+def test_a_shared_planner_names_no_folder_of_this_machine(plus_run: Path, tabletop: Path, tmp_path: Path) -> None:
+    shared = save_pretrained(plus_run, tmp_path / "shared")
+    content = json.loads((shared / "environment.json").read_text())
+    (shared / "environment.json").write_text(json.dumps({**content, "dataset": str(tabletop)}))
+    video = sorted((tabletop / "videos").glob("*.mp4"))[0].stem if (tabletop / "videos").is_dir() else "tabletop-0003"
+    planner = Planner.from_pretrained(shared)
+    with pytest.raises(PlanError, match=f"There is no file '{video}'"):
+        planner.plan(f"{video}@3", f"{video}@9")
+    assert len(Planner.from_pretrained(shared, data=tabletop).plan(f"{video}@3", f"{video}@9").plan) == 3
+
+
+def test_a_revision_is_of_the_hub_alone(plus_run: Path) -> None:
+    with pytest.raises(ConfigError, match="is of planners on the hub"):
+        Planner.from_pretrained(plus_run, revision="v1")
+    with pytest.raises(ConfigError, match="names another revision than"):
+        find_planner("me/planner@v1", "v2")
 
 
 def test_folders_with_other_files_and_states_of_a_training_are_refused(plus_run: Path, tmp_path: Path) -> None:

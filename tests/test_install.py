@@ -18,8 +18,6 @@ DECLARED = [
     Requirement(line)
     for lines in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
     for line in lines
-    for lines in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-    for line in lines
 ]
 
 

@@ -103,9 +103,9 @@ def test_plans_are_ranked_by_their_probability_which_samples_approach(run: Path,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"number": 0}, "number=0, but it must be from 1 to 10000"),
+        ({"number": 0}, "number=0, but it must be a whole number from 1 to 10000"),
         ({"number": 10**9}, "number=1000000000, but"),
-        ({"num_samples": 0}, "samples=0, but it must be from 1"),
+        ({"num_samples": 0}, "samples=0, but it must be a whole number from 1"),
         ({"mode": "argmax"}, "mode='argmax' says how plans are sampled: pass num_samples"),
     ],
 )
@@ -274,6 +274,27 @@ def test_the_package_has_no_other_names() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'Plannner'"):
         _ = p3iv.Plannner  # type: ignore[attr-defined]
+
+
+def test_backends_and_files_that_do_not_fit_get_a_sentence_each(run: Path, tmp_path: Path, p3iv: RunP3iv) -> None:
+    assert p3iv("export", run, "--out", "one.onnx").returncode == 0
+    exported = tmp_path / "one.onnx"
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"path": exported, "backend": "torch"}, "is an exported planner, which torch cannot load"),
+        ({"path": run / BEST, "backend": "onnx"}, "is a checkpoint, but backend=onnx needs"),
+        ({"path": run, "ensemble": [exported]}, "are all .onnx files, or none is"),
+        ({"path": run, "backend": "tensorflow"}, "backend='tensorflow', but it must be torch or onnx"),
+        ({"path": None}, "None is not a planner|null is not a planner"),
+    )
+    for arguments, message in cases:
+        with pytest.raises(P3ivError, match=message):
+            Planner.from_pretrained(**arguments)
+    with pytest.raises(PlanError, match="is an exported planner: copy the file"):
+        Planner.from_pretrained(exported).save_pretrained(tmp_path / "shared")
+    with pytest.raises(PlanError, match="plan_many takes lists of moments"):
+        Planner.from_pretrained(run).plan_many("a@1", "b@2")
+    with pytest.raises(PlanError, match="is not a pair"):
+        list(Planner.from_pretrained(run).plan_each([("a@1",)]))  # type: ignore[list-item]
 
 
 WITHOUT_TORCH = """

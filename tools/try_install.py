@@ -158,7 +158,7 @@ def _check_wheel(path: Path) -> str:
     files = [file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     expected = {file.relative_to(PACKAGE.parent).as_posix() for file in files}
     assert names == expected, f"missing: {sorted(expected - names)}; not expected: {sorted(names - expected)}"
-    for needed in ("p3iv/py.typed", "p3iv/report/style.css", "p3iv/experiments/tables/paper.toml"):
+    for needed in ("p3iv/py.typed", "p3iv/drawing/style.css", "p3iv/experiments/tables/paper.toml"):
         assert needed in names, f"{needed} is missing"
     _check_size(path, MAX_WHEEL_MB)
     return f": {len(names)}"

@@ -1,8 +1,8 @@
 """Planners by name: a local folder or file, a planner of the package, or OWNER/NAME on the Hugging Face hub.
 
 This module owns huggingface_hub and imports it only for names on the hub, so that local use opens no connection and
-reads no token. What the hub sends is not trusted: only files of fixed names are fetched, of bounded size and with the
-hash that the hub states, and they are read as safetensors, JSON, YAML or ONNX.
+reads no token. What the hub sends is not trusted: only files of fixed names are fetched, of bounded size, with the size
+and, where it states one, the hash that the hub states, and they are read as safetensors, JSON, YAML or ONNX.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from p3iv.environment import own_version
-from p3iv.errors import CheckpointError, HubError, MissingExtraError, P3ivError
-from p3iv.shipped import shipped_planner
+from p3iv.errors import CheckpointError, ConfigError, HubError, MissingExtraError, P3ivError, near_misses
+from p3iv.shipped import SHIPPED, shipped_planner
 from p3iv.types import listed
 from p3iv.validation import cut, shown
 
 MAX_PLANNER_BYTES: Final = 2**31  # P3IV has 5 MB; retrieval keeps all training windows
+MAX_ENCODER_BYTES: Final = 2**28  # EfficientNet-Lite0 has 13 MB
 MAX_TEXT_BYTES: Final = 2**24
 MAIN: Final = "main"
 
@@ -65,10 +65,14 @@ def find_planner(
         CheckpointError: there is nothing of that name.
         HubError: the hub does not give it; the message says why and what to type.
     """
+    if not isinstance(name, str | Path):
+        raise CheckpointError(f"{shown(name)} is not a planner: pass the name or the path of one.")
     text = name.as_posix() if isinstance(name, Path) else name
     asked = parse_hub_name(text, revision)
     if not (asked and asked.is_explicit):
         found = Path(text) if _exists(text) else shipped_planner(text)
+        if found is not None and revision is not None:
+            raise ConfigError(f"revision={shown(revision)} is of planners on the hub, but {found} is on this machine.")
         if found is not None:
             return found
     if asked is None or not (asked.is_explicit or _may_be_on_hub(text)):
@@ -81,6 +85,8 @@ def parse_hub_name(text: str, revision: str | None = None) -> HubName | None:
     found = _NAME.fullmatch(text)
     if found is None or ".." in text or "--" in found["repo"]:
         return None
+    if revision and found["revision"] and revision != found["revision"]:
+        raise ConfigError(f"{cut(text)} names another revision than revision={shown(revision)}: leave out one of them.")
     return HubName(found["repo"], revision or found["revision"], bool(found["explicit"]))
 
 
@@ -98,8 +104,11 @@ def _may_be_on_hub(text: str) -> bool:
 
 def _explain_missing(text: str, asked: HubName | None) -> str:
     place = Path(text).parent
-    beside = sorted(path.name for path in place.iterdir() if path.is_dir()) if _exists(str(place)) else []
-    near = [str(place / each) for each in get_close_matches(Path(text).name, beside, n=3)]
+    try:
+        beside = sorted(path.name for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    except OSError:  # a folder that cannot be listed
+        beside = []
+    near = [*near_misses(text, SHIPPED), *(str(place / each) for each in near_misses(Path(text).name, beside))]
     similar = f" Similar: {listed(near)}." if near else ""
     on_hub = f" For the planner of that name on the hub, type hf://{asked}." if asked else ""
     return (
@@ -119,14 +128,16 @@ def fetch_planner(asked: HubName, on_note: Callable[[str], object]) -> Path:
         return _cached(asked, f"HF_HUB_OFFLINE is set, and {asked} is not in the local cache. Unset it to fetch it.")
     try:
         with _explained(f"{asked} cannot be fetched", asked):
-            files = _list_files(asked)
+            commit, files = _list_files(asked)
             folder = Path(hub.snapshot_download(asked.repo, **_options(asked)))
+            if folder.name != commit:  # something was pushed in between
+                files = _list_files(replace(asked, revision=folder.name))[1]
             for file in files:
                 _check_file(folder, file, asked)
             return folder
     except _UnreachableError as error:
         folder = _cached(asked, str(error))
-        on_note(f"{error} Using the copy in the local cache")
+        on_note(f"{error} The copy in the local cache is used.")
         return folder
 
 
@@ -141,7 +152,7 @@ def _cached(asked: HubName, message: str) -> Path:
         folder = Path(hub.snapshot_download(asked.repo, local_files_only=True, **_options(asked)))
     except (OSError, ValueError) as error:
         raise HubError(message) from error
-    if not any((folder / name).exists() for name in _limits()):
+    if not any((folder / name).exists() for name, size in _limits().items() if size == MAX_PLANNER_BYTES):
         raise HubError(message)
     return folder
 
@@ -161,8 +172,8 @@ class _RemoteFile:
     sha256: str | None  # None: a small file
 
 
-def _list_files(asked: HubName) -> list[_RemoteFile]:
-    """The files to fetch."""
+def _list_files(asked: HubName) -> tuple[str, list[_RemoteFile]]:
+    """The commit, and the files to fetch."""
     hub = _import_hub()
     patience_s = hub.constants.HF_HUB_ETAG_TIMEOUT
     info = hub.HfApi().model_info(asked.repo, revision=asked.revision, files_metadata=True, timeout=patience_s)
@@ -176,16 +187,18 @@ def _list_files(asked: HubName) -> list[_RemoteFile]:
     for name, file in wanted.items():
         if not isinstance(file.size, int) or not 0 <= file.size <= limits[name]:
             raise HubError(f"{name} of {asked} has {shown(file.size)} bytes, but at most {limits[name]} are allowed.")
-    return [_RemoteFile(name, file.size, file.lfs.sha256 if file.lfs else None) for name, file in wanted.items()]
+    files = [_RemoteFile(name, file.size, file.lfs.sha256 if file.lfs else None) for name, file in wanted.items()]
+    return str(info.sha), files
 
 
 def _limits() -> dict[str, int]:
     """The files that are fetched where they exist, each with the bytes that it may have."""
     from p3iv.planners.header import PRETRAINED, PRETRAINED_TEXTS
-    from p3iv.planners.onnx_planner import EXPORTED
+    from p3iv.planners.onnx_planner import EXPORTED_FILES
 
-    planners = dict.fromkeys((str(PRETRAINED), str(EXPORTED)), MAX_PLANNER_BYTES)
-    return planners | dict.fromkeys(PRETRAINED_TEXTS, MAX_TEXT_BYTES)
+    planner, encoder = EXPORTED_FILES
+    planners = dict.fromkeys((str(PRETRAINED), planner), MAX_PLANNER_BYTES)
+    return planners | {encoder: MAX_ENCODER_BYTES} | dict.fromkeys(PRETRAINED_TEXTS, MAX_TEXT_BYTES)
 
 
 def _check_file(folder: Path, expected: _RemoteFile, asked: HubName) -> None:
@@ -221,7 +234,7 @@ def push_to_hub(
     """Push a planner with its scores and its model card to the hub, in one commit.
 
     Args:
-        source: a run folder, a checkpoint file, or a folder of `save_pretrained`.
+        source: what `find_planner` takes.
         repo_id: OWNER/NAME; the repository is made if there is none.
         private: make it private. A repository that is public already is refused.
         revision: the branch; it is made if there is none.
@@ -241,7 +254,7 @@ def push_to_hub(
     from p3iv.evaluation.pretrained import save_pretrained  # imports torch
 
     with tempfile.TemporaryDirectory() as temporary:
-        folder = save_pretrained(source, Path(temporary) / "planner", name=str(asked), licence=licence)
+        folder = save_pretrained(find_planner(source), Path(temporary) / "planner", name=str(asked), licence=licence)
         with _explained(f"{asked} cannot be pushed", asked):
             api.create_repo(asked.repo, private=private or None, exist_ok=True)
             if private and not api.model_info(asked.repo).private:
@@ -251,13 +264,8 @@ def push_to_hub(
             if asked.revision not in (None, MAIN) and not create_pr:
                 api.create_branch(asked.repo, branch=asked.revision, exist_ok=True)
             message = commit_message or f"Planner of p3iv {own_version()}"
-            done = api.create_commit(
-                asked.repo,
-                _changes(api, asked, folder),
-                commit_message=message,
-                revision=asked.revision,
-                create_pr=create_pr,
-            )
+            place = {"revision": asked.revision, "create_pr": create_pr}
+            done = api.create_commit(asked.repo, _changes(api, asked, folder), commit_message=message, **place)
     return str(done.pr_url) if create_pr else hub_url(asked)
 
 

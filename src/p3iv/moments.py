@@ -36,7 +36,8 @@ OnNote = Callable[[str], object]
 Moment: TypeAlias = "str | Path | tuple[str | Path, float] | Sequence[float] | Array | Any"
 
 _MOMENT = re.compile(r"(?P<video>.+)@(?P<time>[\d:.]+)", re.DOTALL)
-_CLOCK = re.compile(r"(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+(?:\.\d+)?)")
+_SECONDS = re.compile(r"\d+(?:\.\d+)?")
+_CLOCK = re.compile(r"(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>[0-5]?\d(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ class MomentReader:
         """
         found: Any = moment
         if isinstance(moment, str | Path):
-            found = self._read_text(str(moment))
+            try:
+                found = self._read_text(str(moment))
+            except PlanError as error:
+                raise PlanError(f"The {which}: {error}" if which != "moment" else str(error)) from error
         elif isinstance(moment, tuple) and len(moment) == 2 and isinstance(moment[0], str | Path):
             found = self._read_text(f"{moment[0]}@{_seconds(moment[1], which):.10f}")
         elif (picture := _picture_of(moment)) is not None:
@@ -133,10 +137,12 @@ class MomentReader:
 
     def _find_dataset(self) -> Dataset | None:
         if self.dataset is None and (self._run or self._data):
+            from p3iv.planners.header import BEST
             from p3iv.training.run_folder import ENVIRONMENT_FILE, dataset_of
 
             run = self._run or Path()
-            if self._data or (run / ENVIRONMENT_FILE).is_file():  # a planner from the hub has none
+            is_own_run = (run / BEST).is_file() and (run / ENVIRONMENT_FILE).is_file()
+            if self._data or is_own_run:  # what a planner from elsewhere says about folders here is not used
                 self.use_dataset(dataset_of(run, self._data))
         return self.dataset
 
@@ -151,7 +157,7 @@ class MomentReader:
                 kind = "a file of features" if video.lower().endswith(".npy") else "a picture"
                 raise PlanError(f"{video} is {kind}; write it without @{text.rpartition('@')[2]}.")
             return encode_moment(shipped_clip(video) or Path(video), second, self.encoder)
-        if not _is_file(text):
+        if not _is_file(text) and shipped_clip(text) is None:
             raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
             from p3iv.features.arrays import read_observation
@@ -256,8 +262,12 @@ def split_moment(text: str) -> tuple[str, float] | None:
     ('clip.mp4', 62.5)
     """
     found = _MOMENT.fullmatch(text)
-    clock = _CLOCK.fullmatch(found["time"]) if found else None
-    if found is None or clock is None:
+    if found is None:
+        return None
+    if _SECONDS.fullmatch(found["time"]):
+        return found["video"], float(found["time"])
+    clock = _CLOCK.fullmatch(found["time"])
+    if clock is None:
         return None
     hours, minutes, seconds = (float(clock[part] or 0) for part in ("hours", "minutes", "seconds"))
     return found["video"], 3600 * hours + 60 * minutes + seconds
@@ -289,7 +299,7 @@ def _explain_moment(text: str) -> str:
 
 def _seconds(second: Any, which: str) -> float:
     """The second of a pair (video, second)."""
-    if isinstance(second, int | float | np.number) and 0 <= second < 1e9:
+    if isinstance(second, int | float | np.number) and not isinstance(second, bool) and 0 <= second < 1e9:
         return float(second)
     raise PlanError(f"The {which} is at {shown(second)}, but (video, seconds) needs a number of seconds from 0.")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -48,15 +48,35 @@ OPERATORS: Final = frozenset(
     ]
 )
 
-# Numbers of fields in onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
-_GRAPH, _METADATA = 7, 14  # of a model
-_MODEL_UNUSED: Final = {20: "training", 25: "functions of its own"}
-_NODE, _INITIALIZER = 1, 5  # of a graph
-_GRAPH_UNUSED: Final = {15: "sparse tensors"}
-_OPERATOR, _ATTRIBUTE, _DOMAIN = 4, 5, 7  # of a node
-_TENSOR, _TENSORS = 5, 10  # of an attribute
-_ATTRIBUTE_UNUSED: Final = {6: "control flow", 11: "control flow", 22: "sparse tensors", 23: "sparse tensors"}
-_TENSOR_UNUSED: Final = {13: "data in other files", 14: "data in other files"}
+# Numbers of fields in onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. A file may have only those
+# that p3iv writes: what this module does not read, onnxruntime must not read either.
+_GRAPH, _METADATA = 7, 14
+_MODEL_FIELDS: Final = {
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    _GRAPH,
+    8,
+    _METADATA,
+}  # versions, producer, graph, operator sets
+_NODE, _INITIALIZER = 1, 5
+_GRAPH_FIELDS: Final = {_NODE, 2, _INITIALIZER, 10, 11, 12, 13}  # nodes, name, constants, text, inputs, outputs, shapes
+_OPERATOR, _ATTRIBUTE, _DOMAIN = 4, 5, 7
+_NODE_FIELDS: Final = {1, 2, 3, _OPERATOR, _ATTRIBUTE, 6, _DOMAIN}  # inputs, outputs, name, operator, attributes, text
+_TENSOR = 5
+_ATTRIBUTE_FIELDS: Final = {1, 2, 3, 4, _TENSOR, 7, 8, 9, 13, 20}  # name, values of one or several numbers, text, type
+_TENSOR_FIELDS: Final = {1, 2, 4, 5, 7, 8, 9, 10, 12}  # sizes, type, numbers in several forms, name, text
+_UNUSED: Final = {
+    ("model", 20): "training",
+    ("model", 25): "functions of its own",
+    ("attribute", 6): "control flow",
+    ("attribute", 11): "control flow",
+    ("tensor", 13): "data in other files",
+    ("tensor", 14): "data in other files",
+}
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of Protocol Buffers
 
@@ -112,7 +132,7 @@ class OnnxModel:
                     raise ValueError(f"its {what} {cut(name)} is {_say(have)}, expected {_say(want)}")
 
 
-def open_model(path: Path, purpose: str, *, threads: int = 1) -> OnnxModel:
+def open_model(path: Path, purpose: str) -> OnnxModel:
     """Open a file that p3iv wrote.
 
     Raises:
@@ -127,7 +147,7 @@ def open_model(path: Path, purpose: str, *, threads: int = 1) -> OnnxModel:
     content = read_bounded(path)
     metadata = check_content(content)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1  # with more, small products wait for each other under load
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # errors are raised, too; warnings are about the model and not for users
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was checked
@@ -158,7 +178,7 @@ def check_content(content: bytes) -> dict[str, str]:
     """
     metadata: dict[str, str] = {}
     checksum = None
-    for field in _used(content, 0, len(content), _MODEL_UNUSED):
+    for field in _used(content, Field(0, 0, len(content)), "model", _MODEL_FIELDS):
         if field.number == _GRAPH:
             _check_graph(content, field)
         elif field.number == _METADATA:
@@ -192,7 +212,7 @@ def digest_of(content: bytes, checksum: Field) -> str:
 
 
 def _check_graph(content: bytes, graph: Field) -> None:
-    for field in _used(content, graph.begin, graph.end, _GRAPH_UNUSED):
+    for field in _used(content, graph, "graph", _GRAPH_FIELDS):
         if field.number == _NODE:
             _check_node(content, field)
         elif field.number == _INITIALIZER:
@@ -200,27 +220,28 @@ def _check_graph(content: bytes, graph: Field) -> None:
 
 
 def _check_node(content: bytes, node: Field) -> None:
-    for field in _fields(content, node.begin, node.end):
+    for field in _used(content, node, "node", _NODE_FIELDS):
         if field.number == _OPERATOR and (name := _text(content, field)) not in OPERATORS:
             raise ValueError(f"it has the operator {shown(name)}, which p3iv does not write")
         if field.number == _DOMAIN and field.end > field.begin:
             raise ValueError("it has operators that are not ONNX's own")
         if field.number == _ATTRIBUTE:
-            for part in _used(content, field.begin, field.end, _ATTRIBUTE_UNUSED):
-                if part.number in (_TENSOR, _TENSORS):
+            for part in _used(content, field, "attribute", _ATTRIBUTE_FIELDS):
+                if part.number == _TENSOR:
                     _check_tensor(content, part)
 
 
 def _check_tensor(content: bytes, tensor: Field) -> None:
-    for _ in _used(content, tensor.begin, tensor.end, _TENSOR_UNUSED):
+    for _ in _used(content, tensor, "tensor", _TENSOR_FIELDS):
         pass
 
 
-def _used(content: bytes, begin: int, end: int, unused: Mapping[int, str]) -> Iterator[Field]:
-    """The fields of a message, which must not have those that p3iv does not write."""
-    for field in _fields(content, begin, end):
-        if field.number in unused:
-            raise ValueError(f"it has {unused[field.number]}, which p3iv does not write")
+def _used(content: bytes, message: Field, what: str, allowed: Set[int]) -> Iterator[Field]:
+    """The fields of a message, which must be among those that p3iv writes."""
+    for field in _fields(content, message.begin, message.end):
+        if field.number not in allowed:
+            found = _UNUSED.get((what, field.number), f"a field {field.number} in a {what}")
+            raise ValueError(f"it has {found}, which p3iv does not write")
         yield field
 
 
@@ -228,6 +249,8 @@ def _fields(content: bytes, begin: int, end: int) -> Iterator[Field]:
     """The fields of a message of Protocol Buffers."""
     while begin < end:
         tag, begin = _varint(content, begin, end)
+        if tag >= 2**32:  # other readers would take its last 32 bits, which may name another field
+            raise ValueError("it is not an ONNX file, or damaged")
         kind = tag & 7
         if kind == _BYTES:
             size, begin = _varint(content, begin, end)

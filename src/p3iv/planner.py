@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
-from p3iv.errors import ConfigError, PlanError
+from p3iv.errors import ConfigError, PlanError, near_misses
 from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
@@ -99,6 +98,8 @@ class Planner:
             >>> Planner.from_pretrained("tabletop-demo", device="cpu")
             <Planner tabletop-demo: p3iv-plus, 3 steps of 90 actions, torch on cpu>
         """
+        if isinstance(ensemble, str | Path):
+            ensemble = (ensemble,)
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
         places = [find_planner(one, revision, on_note=on_note) for one in (path, *ensemble)]
@@ -186,8 +187,8 @@ class Planner:
             >>> len(plans.plan)
             3
         """
-        if not 1 <= number <= MAX_PLANS:
-            raise PlanError(f"number={number}, but it must be from 1 to {MAX_PLANS}.")
+        if not isinstance(number, int) or not 1 <= number <= MAX_PLANS:
+            raise PlanError(f"number={shown(number)}, but it must be a whole number from 1 to {MAX_PLANS}.")
         if mode is not None and num_samples is None:
             raise PlanError(f"mode={shown(mode)} says how plans are sampled: pass num_samples, too.")
         draws = self._draw(start, goal, _settings(num_samples, seed))
@@ -211,6 +212,8 @@ class Planner:
             >>> [len(plans.plan) for plans in planner.plan_many([f"{clip}@2", f"{clip}@4"], [f"{clip}@13"] * 2)]
             [3, 3]
         """
+        if isinstance(starts, str | Path) or isinstance(goals, str | Path):
+            raise PlanError("plan_many takes lists of moments; for one pair, call plan.")
         first, second = list(starts), list(goals)
         if len(first) != len(second):
             raise PlanError(f"{len(first)} starts and {len(second)} goals, but every plan needs one of each.")
@@ -226,7 +229,10 @@ class Planner:
             ...     print(len(plans.plan))
             3
         """
-        return (self.plan(start, goal, **options) for start, goal in pairs)
+        for pair in pairs:
+            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+                raise PlanError(f"{shown(pair)} is not a pair (start, goal) of moments.")
+            yield self.plan(pair[0], pair[1], **options)
 
     def best_plans(
         self, start: Moment, goal: Moment, number: int = 5, *, seed: int = 0
@@ -282,10 +288,12 @@ class Planner:
             >>> abs(planner.probability(*pair, plans.plan) - plans.plan_probability) < 1e-9
             True
         """
+        if isinstance(plan, str):
+            raise PlanError("A plan is a list of steps, not one text.")
         if len(plan) != self.horizon:
             raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
         if unknown := [step for step in plan if step not in self.names]:
-            near = get_close_matches(str(unknown[0]), self.names, n=3)
+            near = near_misses(unknown[0], self.names)
             hint = f" Similar: {listed([repr(name) for name in near])}." if near else ""
             raise PlanError(f"{shown(unknown[0])} is not one of the {len(self.names)} actions of this planner.{hint}")
         draws = self._draw(start, goal, SampleSettings())
@@ -327,8 +335,12 @@ class Planner:
         return push_to_hub(self._own_files(), repo_id, **options)
 
     def _own_files(self) -> Path:
-        if self._source is None or self._is_ensemble:
+        if self._is_ensemble:
             raise PlanError("This planner is an ensemble, which has no files of its own: save its members one by one.")
+        if self._source is None:
+            raise PlanError("This planner was not loaded from files. Load it with Planner.from_pretrained first.")
+        if self.backend == "onnx":
+            raise PlanError(f"{self._source} is an exported planner: copy the file, or share the run that it is of.")
         return self._source
 
     def _draw(self, start: Moment, goal: Moment, settings: SampleSettings) -> Draws:
@@ -362,11 +374,16 @@ def _file_of(place: Path, backend: str | None) -> Path:
 def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:
     """The planner of one file, or the ensemble of several."""
     kinds = {"onnx" if file.suffix.lower() == SUFFIX else "torch" for file in files}
-    if len(kinds) > 1 or (backend is not None and kinds != {backend}):
+    if len(kinds) > 1:
         raise ConfigError(
-            f"{' and '.join(map(str, files))}, but backend={backend or 'onnx'} needs files of `p3iv export RUN`, and "
-            f"backend=torch needs runs or checkpoints: all planners of an ensemble have one backend."
+            f"{listed(list(map(str, files)))}: the planners of an ensemble are all .onnx files, or none is."
         )
+    if backend == "torch" and kinds == {"onnx"}:
+        raise ConfigError(
+            f"{files[0]} is an exported planner, which torch cannot load. Leave backend out, or use its run."
+        )
+    if backend == "onnx" and kinds == {"torch"}:
+        raise ConfigError(f"{files[0]} is a checkpoint, but backend=onnx needs a file of `p3iv export`.")
     if kinds == {"onnx"}:
         return load_exported(files).to(device)
     if find_spec("torch") is None:

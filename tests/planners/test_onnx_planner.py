@@ -24,6 +24,7 @@ from p3iv.config import override
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.export.graph import sealed
 from p3iv.export.planner import build_model, export_planner, largest_difference
+from p3iv.onnx_model import digest_of, find_checksum
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
 from p3iv.planners.header import BEST, read_header
 from p3iv.planners.onnx_planner import OnnxPlanner, load_exported
@@ -283,6 +284,29 @@ def test_files_with_a_right_checksum_are_not_trusted_either(
     with pytest.raises(CheckpointError, match=reason) as error:
         load(tmp_path, sealed(model))
     assert "\n" not in str(error.value)
+
+
+def varint(number: int) -> bytes:
+    parts = []
+    while number > 127:
+        parts.append(number % 128 + 128)
+        number //= 128
+    return bytes([*parts, number])
+
+
+@pytest.mark.parametrize("tag", [(7 << 3 | 2) + 2**32, 99 << 3 | 2, 2, (7 << 3 | 2) + 2**40])
+def test_a_field_that_only_onnxruntime_would_read_is_refused(
+    exported: dict[str, Path], tmp_path: Path, tag: int
+) -> None:
+    """A tag of more than 32 bits, of which other readers take the last 32: another graph, hidden from the check."""
+    model = onnx.load(exported["plus_run"])
+    hidden = onnx.helper.make_graph([helper.make_node("Sin", ["start"], ["log_emissions"])], "hidden", [], [])
+    content = hidden.SerializeToString()
+    whole = sealed(model) + varint(tag) + varint(len(content)) + content
+    checksum = find_checksum(whole)
+    signed = whole[: checksum.begin] + digest_of(whole, checksum).encode() + whole[checksum.end :]
+    with pytest.raises(CheckpointError, match=r"not an ONNX file, or damaged|which p3iv does not write"):
+        load(tmp_path, signed)
 
 
 def test_scores_that_are_not_finite_are_an_error(exported: dict[str, Path]) -> None:

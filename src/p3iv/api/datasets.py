@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from p3iv.api.runs import torch_unchanged
 from p3iv.encoders.registry import DEFAULT_ENCODER
+from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
     from p3iv.data.check import Finding
@@ -216,7 +217,11 @@ def stats(
     from p3iv.data.folder import open_dataset
     from p3iv.data.stats import describe_dataset
 
-    settings = CurationSettings(horizons[0], window, protocol, str(split), split_seed)
+    if not horizons:
+        raise ConfigError("horizons is empty, but statistics need at least one horizon.")
+    settings = CurationSettings(
+        horizon=horizons[0], window=window, protocol=protocol, split=str(split), split_seed=split_seed
+    )
     return describe_dataset(open_dataset(Path(data)), settings, horizons=horizons)
 
 

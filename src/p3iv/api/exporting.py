@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from p3iv.catalogue import ENCODER_FORMS
-from p3iv.errors import ConfigError, MissingExtraError, one_of
+from p3iv.errors import ConfigError, one_of
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.onnx_model import SUFFIX
 
@@ -45,7 +45,7 @@ def export_planner(
 
     Args:
         run: a run folder, or what else `Planner.from_pretrained` takes.
-        out: the .onnx file to write; by default planner.onnx in the run folder.
+        out: the .onnx file to write; by default planner.onnx in the run folder, or NAME.onnx here.
         encoder_precision: of the image encoder to write beside it, FILE.encoder.onnx: float32, int8 or none.
         weights: a file of weights of the encoder, if the planner's features are not of the packaged ones.
         overwrite: replace files that are there already.
@@ -71,7 +71,7 @@ def export_planner(
         raise ConfigError(f"{place} is an exported planner already. Pass its run.")
     path = Path(out) if out is not None else _default_path(Path(run))
     _check_paths(path, encoder_beside(path), overwrite)
-    _require_libraries()
+    import_module("p3iv.export")  # says what is missing before anything is written
     header = read_header(place)
     if header.config.planner not in EXPORTABLE:
         raise ConfigError(f"planner={header.config.planner} cannot be exported, only {' and '.join(EXPORTABLE)}.")
@@ -85,16 +85,12 @@ def export_planner(
         return Exported(write(place, path), written)
 
 
-def _require_libraries() -> None:
-    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(" and ".join(missing), "onnx", "Exporting a planner")
-
-
 def _default_path(run: Path) -> Path:
     from p3iv.planners.onnx_planner import EXPORTED
 
-    return run / EXPORTED if run.is_dir() else Path(run.name).with_suffix(SUFFIX)
+    if run.is_dir():
+        return run / EXPORTED
+    return run.with_suffix(SUFFIX) if run.is_file() else Path(f"{run.name}{SUFFIX}")
 
 
 def _check_paths(path: Path, beside: Path, overwrite: bool) -> None:

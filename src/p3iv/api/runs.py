@@ -103,7 +103,7 @@ def train(
         resume=resume,
         overwrite=overwrite,
         device=device,
-        track=tuple(track),
+        track=_names(track),
         on_progress=progress if progress and is_first else _ignore,
         on_note=on_note if is_first else _ignore,
     )
@@ -120,6 +120,8 @@ def configure(
     from p3iv.planners.registry import planner_class
     from p3iv.types import listed
 
+    if not isinstance(settings, Mapping):
+        raise ConfigError('Settings have names and values, such as settings={"optim.epochs": 20}.')
     chosen = planner_class(planner)
     for name in ("planner", "preset"):
         if name in settings:
@@ -336,7 +338,7 @@ def compare(
     request = CompareRequest(
         folder=Path(data),
         out=Path(out),
-        planners=tuple(PLANNERS if planners == "all" else planners),
+        planners=tuple(PLANNERS) if planners == "all" else _names(planners),
         horizons=tuple(horizons),
         seeds=tuple(seeds),
         preset=preset,
@@ -390,3 +392,8 @@ def _path(path: str | Path | None) -> Path | None:
 
 def _ignore(_: object) -> None:
     pass
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, as several."""
+    return (names,) if isinstance(names, str) else tuple(names)

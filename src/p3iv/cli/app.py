@@ -143,12 +143,9 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         label = known.label
     else:
         from p3iv.hub import find_planner
-        from p3iv.onnx_model import SUFFIX
         from p3iv.planners.header import planner_file, read_header
-        from p3iv.planners.onnx_planner import load_exported
 
-        file = planner_file(find_planner(path, on_note=print_note))
-        known = load_exported([file]).header if file.suffix == SUFFIX else read_header(file)
+        known = read_header(planner_file(find_planner(path, on_note=print_note)))
         label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
     clips = shipped_clips(str(path)) if shipped_planner(path) else ()
@@ -163,8 +160,12 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         print_next_training(path)
     elif is_dataset:
         print_next("data", "check", path)
+    elif clips:
+        print_next(*clips[0].command.split()[1:])
     elif path.is_dir():
         print_next("evaluate", path)
+    else:
+        print_next("plan", path, "--start", "clip.mp4@12.5", "--goal", "clip.mp4@1:10")
 
 
 def _print_clips(clips: Sequence[ShippedClip]) -> None:

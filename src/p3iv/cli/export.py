@@ -22,7 +22,8 @@ EXAMPLE = "Example: p3iv export runs/mine --out planner.onnx --encoder-precision
 def export_command(
     planner: AnyPlanner,
     target: Annotated[
-        Path | None, file_option("--out", "The .onnx file to write; without it, planner.onnx in the run folder.")
+        Path | None,
+        file_option("--out", "The .onnx file to write; without it, planner.onnx in the run folder, or NAME.onnx here."),
     ] = None,
     form: Annotated[str, choice("--format", ("onnx",), help="The file format.")] = "onnx",
     encoder: Annotated[

@@ -54,7 +54,9 @@ def open_pairs(text: str) -> Iterator[Iterator[Pair]]:
 def read_pairs(file: BinaryIO, name: str) -> Iterator[Pair]:
     """The pairs of a CSV with a header; a line that cannot be used is a pair with a fault."""
     lines = _lines(file)
-    number, first = next(lines, (1, b""))
+    _, first = next(lines, (1, b""))
+    if not first.strip():
+        raise ConfigError(f"{place(name)} is empty. The first line must name the columns: start,goal.")
     columns, separator = _parse_header(place(name), first)
     num_pairs = 0
     for number, line in lines:
@@ -106,14 +108,20 @@ def _cells(line: bytes, separator: str) -> list[str]:
 
 
 def _parse_pair(where: str, number: str, columns: list[str], cells: list[str]) -> Pair:
+    """The pair of a line; what can be read of a line with a fault is kept, so that its answer can be recognised."""
+    row = {name: UNFIT.sub("?", cell.strip()) for name, cell in zip(columns, cells, strict=False)}
+    further = {name: cell for name, cell in row.items() if name and name not in (*COLUMNS, "id")}
+    start, goal = (row.get(name, "") for name in COLUMNS)
+    return Pair(where, row.get("id") or number, start, goal, further, _fault(columns, cells))
+
+
+def _fault(columns: list[str], cells: list[str]) -> str:
+    """What is wrong with the cells of a line; empty if nothing is."""
     if len(cells) > len(columns):
-        raise UnusableError(f"{len(cells)} cells, expected the {len(columns)} of the header")
+        return f"{len(cells)} cells, expected the {len(columns)} of the header"
     row = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
     for name, cell in row.items():
         if UNFIT.search(cell):
-            raise UnusableError(f"{name or 'a cell'} is {shown(cell)}, expected a text without control characters")
-    for name in COLUMNS:
-        if not row.get(name):
-            raise UnusableError(f"no {name}, expected a moment such as clip.mp4@12.5")
-    further = {name: cell for name, cell in row.items() if name and name not in (*COLUMNS, "id")}
-    return Pair(where, row.get("id") or number, row["start"], row["goal"], further)
+            return f"{name or 'a cell'} is {shown(cell)}, expected a text without control characters"
+    missing = [name for name in COLUMNS if not row.get(name)]
+    return f"no {missing[0]}, expected a moment such as clip.mp4@12.5" if missing else ""

@@ -41,20 +41,22 @@ def push_command(
     """
     from p3iv.evaluation.pretrained import save_pretrained
     from p3iv.evaluation.result import EVALUATION_FILE
-    from p3iv.hub import hub_url, push_to_hub, require_hub_name
+    from p3iv.hub import find_planner, hub_url, push_to_hub, require_hub_name
 
     asked = require_hub_name(name, revision)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = save_pretrained(run, Path(temporary) / "planner", name=str(asked), licence=licence)
+        source = find_planner(run, on_note=print_note)
+        folder = save_pretrained(source, Path(temporary) / "planner", name=str(asked), licence=licence)
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         card = (folder / "README.md").read_text(encoding="utf-8")
     if licence is None:
         print_note("the card says that the licence is not known; state it with --licence, for example apache-2.0")
     if EVALUATION_FILE not in sizes:
-        print_note(f"the card has no scores on test windows; p3iv evaluate {run} makes them")
+        advice = f"; p3iv evaluate {run} makes them" if (source / "checkpoints").is_dir() and run.is_dir() else ""
+        print_note(f"the card has no scores on test windows{advice}")
     url = hub_url(asked)
     if not dry_run:
-        url = push_to_hub(run, asked.repo, private=private, revision=asked.revision, licence=licence)
+        url = push_to_hub(source, asked.repo, private=private, revision=asked.revision, licence=licence)
     if as_json:
         files = [{"name": name, "bytes": size} for name, size in sizes.items()]
         print_json({"url": url, "pushed": not dry_run, "private": private, "files": files, "card": card})

@@ -44,7 +44,8 @@ from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings
 from p3iv.training.run_folder import dataset_of
-from p3iv.types import OnProgress, Progress, Side, listed
+from p3iv.types import SIDES, OnProgress, Progress, Side, listed
+from p3iv.validation import shown
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class EvaluationRequest:
     on_note: Callable[[str], object] = lambda _: None
 
     def __post_init__(self) -> None:
+        if self.side not in SIDES:
+            raise ConfigError(f"side={shown(self.side)}, but it must be {one_of(self.side, SIDES)}")
         if self.mode not in MODES:
             raise ConfigError(f"--mode {self.mode}, but it must be {one_of(self.mode, MODES)}")
 

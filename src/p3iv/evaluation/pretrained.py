@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3iv.errors import CheckpointError, ConfigError, MissingExtraError
+from p3iv.encoders.identity import find_difference
+from p3iv.encoders.onnx_encoder import OnnxEncoder
+from p3iv.errors import CheckpointError, ConfigError, FeatureError, MissingExtraError
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation, write_evaluation
 from p3iv.files import atomic_folder, write_text
 from p3iv.planners.header import (
@@ -24,8 +26,8 @@ from p3iv.planners.header import (
     open_checkpoint,
     planner_file,
 )
-from p3iv.planners.onnx_planner import EXPORTED, load_exported
-from p3iv.training.card import Card, TestScores, render_card, without_paths, write_card
+from p3iv.planners.onnx_planner import EXPORTED_FILES, load_exported
+from p3iv.training.card import Card, ScoresOnTest, render_card, without_paths, write_card
 from p3iv.training.run_folder import CARD_FILE, CONFIG_FILE, ENVIRONMENT_FILE, RunEnvironment, read_training
 from p3iv.validation import make_plain
 
@@ -38,7 +40,7 @@ class Shared:
     header: Header  # without paths of this machine
     training: RunEnvironment | None
     evaluation: Evaluation | None  # on test windows of the data that it was trained on
-    exported: Path | None  # the same planner as ONNX
+    exported: tuple[Path, ...]  # the same planner as ONNX, and its encoder
 
     def card(self, name: str, licence: str | None) -> str:
         """Its model card, for a user who types this name."""
@@ -62,13 +64,13 @@ def save_pretrained(
         ConfigError: `folder` holds other files.
     """
     folder = Path(folder)
-    if others := sorted(set(_names_in(folder)) - {str(PRETRAINED), str(EXPORTED), *PRETRAINED_TEXTS}):
+    if others := sorted(set(_names_in(folder)) - {str(PRETRAINED), *EXPORTED_FILES, *PRETRAINED_TEXTS}):
         raise ConfigError(f"{folder} holds other files, such as {others[0]}. Name a new folder.")
     shared = read_shared(Path(source))
     with atomic_folder(folder.resolve()) as temporary:
         _write_planner(shared, temporary / PRETRAINED)
-        if shared.exported is not None:
-            shutil.copyfile(shared.exported, temporary / EXPORTED)
+        for file in shared.exported:
+            shutil.copyfile(file, temporary / file.name)
         write_text(temporary / CONFIG_FILE, shared.header.config.to_yaml())
         if shared.training is not None:
             write_text(temporary / ENVIRONMENT_FILE, shared.training.model_dump_json(indent=2) + "\n")
@@ -98,9 +100,9 @@ def write_run_card(run: Path, header: Header) -> None:
     write_card(run, header, None if evaluation is None else scores_for_card(evaluation))
 
 
-def scores_for_card(evaluation: Evaluation) -> TestScores:
+def scores_for_card(evaluation: Evaluation) -> ScoresOnTest:
     """The scores that a card shows."""
-    return TestScores(
+    return ScoresOnTest(
         num_windows=evaluation.num_windows,
         num_videos=evaluation.num_videos,
         plans=evaluation.plan_scores,
@@ -120,14 +122,16 @@ def _own_evaluation(folder: Path, header: Header) -> Evaluation | None:
     return found if is_same and found.side == "test" and found.data_fingerprint == header.data_fingerprint else None
 
 
-def _own_export(folder: Path, header: Header) -> Path | None:
-    """The ONNX file in a folder, if its header is that of this planner: of the same epoch, and without a path."""
-    path = folder / EXPORTED
+def _own_export(folder: Path, header: Header) -> tuple[Path, ...]:
+    """The ONNX files in a folder: the planner, if it is of the same epoch and without a path, and its encoder."""
+    path, beside = (folder / name for name in EXPORTED_FILES)
     try:
-        is_same = path.is_file() and load_exported([path]).header == header
-    except (CheckpointError, MissingExtraError):  # damaged, or onnxruntime is not installed
-        is_same = False
-    return path if is_same else None
+        if not path.is_file() or load_exported([path]).header != header:
+            return ()
+        is_own = beside.is_file() and find_difference(OnnxEncoder(beside).identity, header.encoder) is None
+    except (CheckpointError, FeatureError, MissingExtraError):  # damaged, or onnxruntime is not installed
+        return ()
+    return (path, beside) if is_own else (path,)
 
 
 def _names_in(folder: Path) -> Iterator[str]:

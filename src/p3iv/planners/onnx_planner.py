@@ -36,6 +36,7 @@ from p3iv.types import Array
 from p3iv.validation import cut, parse_json, shown
 
 EXPORTED: Final = Path(f"planner{SUFFIX}")  # in a run folder
+EXPORTED_FILES: Final = (f"planner{SUFFIX}", f"planner.encoder{SUFFIX}")  # and the encoder beside it
 EXPORTABLE: Final = ("p3iv", "p3iv-plus")
 
 Ports = dict[str, Port]
@@ -165,7 +166,7 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(
-            f"{path} cannot be read ({error.strerror}). Write it: p3iv export RUN --out {path}."
+            f"{path} cannot be read ({error.strerror}). `p3iv export` writes such a file; then pass the file itself."
         ) from error
     except (ValueError, TypeError, KeyError, MemoryError, ConfigError) as error:
         raise CheckpointError(f"{path} is not a planner that `p3iv export` wrote: {cut(str(error))}.") from error

@@ -100,7 +100,7 @@ class PlanDistribution:
             >>> list(plans.top(1))
             [(('boil', 'pour'), 0.75)]
         """
-        return zip(self.plans[:number], self.probabilities, strict=False)
+        return zip(self.plans[: max(0, number)], self.probabilities, strict=False)
 
     def to_text(self, top: int = 5) -> str:
         """The recommended plan, the `top` most probable plans and the most frequent samples, as `p3iv plan` prints.
@@ -140,7 +140,10 @@ class PlanDistribution:
         from p3iv.drawing.graph_drawing import HORIZONTAL, draw_graph
         from p3iv.drawing.html import standalone_svg
 
-        return standalone_svg(draw_graph(merge_plans(self.plan, list(self), total=1.0), HORIZONTAL))
+        graph = merge_plans(self.plan, list(self), total=1.0)
+        rest = self.other_plans
+        caption = f"of the {counted(len(self), 'most probable plan')}; all other plans: {as_percent(rest)}"
+        return standalone_svg(draw_graph(graph, HORIZONTAL, caption=caption if rest >= 0.01 else ""))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution.
@@ -193,6 +196,8 @@ class PlanDistribution:
             True
         """
         try:
+            if any(isinstance(plan["steps"], str) for plan in (*content["plans"], *content["samples"])):
+                raise TypeError("the steps of a plan are a text, not a list")  # noqa: TRY301 explained below
             return cls(
                 plans=tuple(tuple(map(str, plan["steps"])) for plan in content["plans"]),
                 probabilities=tuple(float(plan["probability"]) for plan in content["plans"]),

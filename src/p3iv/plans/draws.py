@@ -31,10 +31,10 @@ class SampleSettings:
     dropout: float = 0.0  # at inference, in place of latents (supplement G)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_samples <= 1_000_000:
-            raise ConfigError(f"samples={self.num_samples}, but it must be from 1 to 1000000.")
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed={self.seed}, but it must be from 0 to 2**63 - 1.")
+        if not isinstance(self.num_samples, int) or not 1 <= self.num_samples <= 1_000_000:
+            raise ConfigError(f"samples={shown(self.num_samples)}, but it must be a whole number from 1 to 1000000.")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed={shown(self.seed)}, but it must be a whole number from 0 to 2**63 - 1.")
         if not 0 <= self.input_noise < float("inf") or not 0 <= self.dropout < 1:
             raise ConfigError(
                 f"input noise {self.input_noise} and dropout {self.dropout}, but the first must be a finite number "

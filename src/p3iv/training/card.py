@@ -42,7 +42,7 @@ _LIST = re.compile(r"^(\d*)([-+=.)])")  # the beginnings of lists and underlines
 
 
 @dataclass(frozen=True)
-class TestScores:
+class ScoresOnTest:
     """Scores on the test windows of the data that a planner was trained on."""
 
     num_windows: int
@@ -59,11 +59,11 @@ class Card:
     name: str  # what a user types: a run folder, or OWNER/NAME on the hub
     header: Header
     training: RunEnvironment | None = None
-    scores: TestScores | None = None
+    scores: ScoresOnTest | None = None
     licence: str | None = None
 
 
-def write_card(run: Path, header: Header, scores: TestScores | None = None) -> None:
+def write_card(run: Path, header: Header, scores: ScoresOnTest | None = None) -> None:
     """Write README.md into the run folder."""
     name = make_plain(run.resolve().name)
     write_text(run / CARD_FILE, render_card(Card(name, header, read_training(run), scores)))
@@ -126,7 +126,7 @@ def _dataset_tag(header: Header) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "dataset"
 
 
-def _result(header: Header, scores: TestScores) -> dict[str, Any]:
+def _result(header: Header, scores: ScoresOnTest) -> dict[str, Any]:
     found = [
         {"type": metric.name, "name": metric.heading, "value": round(metric.scale * scores.plans[metric.name].value, 2)}
         for metric in metrics_of("plans")
@@ -181,7 +181,7 @@ def _scores(card: Card) -> Iterator[str]:
         )
 
 
-def _table(scores: TestScores) -> Iterator[str]:
+def _table(scores: ScoresOnTest) -> Iterator[str]:
     metrics = [metric for metric in metrics_of("plans") if metric.name in scores.plans]
     yield f"| | {' | '.join(metric.heading for metric in metrics)} |"
     yield f"| --- |{' ---: |' * len(metrics)}"
