@@ -128,7 +128,7 @@ print(json.dumps([str(find_planner({NAME!r})), {plan}]))"""
         hub.is_down = False
     assert len(notes) == 1
     assert "the hub answered with an error (503)" in notes[0]
-    assert notes[0].endswith("Using the copy in the local cache")
+    assert notes[0].endswith("The copy in the local cache is used.")
 
 
 def test_a_second_push_replaces_the_first_in_one_commit(hub: SmallHub, child: RunChild, plus_run: Path) -> None:

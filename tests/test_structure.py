@@ -17,7 +17,7 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
 MAX_LEVELS = 24
-MAX_MODULES = 172
+MAX_MODULES = 173
 MAX_LAYERS = 18
 MAX_LINES = 400
 MIN_MEDIAN_LINES = 120

@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from p3iv.errors import ConfigError, PlanError, near_misses
 from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
-from p3iv.planners.header import Backend, Header, planner_file
-from p3iv.planners.onnx_planner import EXPORTED, encoder_beside, load_exported
+from p3iv.planners.backends import BACKENDS, file_of, load_backend
+from p3iv.planners.header import Backend, Header
+from p3iv.planners.onnx_planner import encoder_beside
 from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
 from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
 from p3iv.plans.draws import Draws, SampleSettings
@@ -31,7 +31,6 @@ from p3iv.types import Array, counted, listed
 from p3iv.validation import shown
 
 NUM_PLANS = 100  # that `plan` returns: nearly all of the probability, unless the plans are long
-BACKENDS = ("torch", "onnx")
 
 
 class Planner:
@@ -103,8 +102,8 @@ class Planner:
         if backend is not None and backend not in BACKENDS:
             raise ConfigError(f"backend={shown(backend)}, but it must be {' or '.join(BACKENDS)}.")
         places = [find_planner(one, revision, on_note=on_note) for one in (path, *ensemble)]
-        files = [_file_of(place, backend) for place in places]
-        loaded = _load(files, device, backend)
+        files = [file_of(place, backend) for place in places]
+        loaded = load_backend(files, device, backend)
         run = places[0] if places[0].is_dir() else None
         choice = _choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
@@ -360,41 +359,6 @@ class Planner:
 
 def _settings(num_samples: int | None, seed: int) -> SampleSettings:
     return SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
-
-
-def _file_of(place: Path, backend: str | None) -> Path:
-    """The file of a planner, for a backend; by default that of torch, where there is one and torch is installed."""
-    if place.is_file():
-        return place
-    checkpoint, exported = planner_file(place), place / EXPORTED
-    is_needed = exported.is_file() and not (checkpoint.is_file() and find_spec("torch"))
-    return exported if backend == "onnx" or (backend is None and is_needed) else checkpoint
-
-
-def _load(files: Sequence[Path], device: str, backend: str | None) -> Backend:
-    """The planner of one file, or the ensemble of several."""
-    kinds = {"onnx" if file.suffix.lower() == SUFFIX else "torch" for file in files}
-    if len(kinds) > 1:
-        raise ConfigError(
-            f"{listed(list(map(str, files)))}: the planners of an ensemble are all .onnx files, or none is."
-        )
-    if backend == "torch" and kinds == {"onnx"}:
-        raise ConfigError(
-            f"{files[0]} is an exported planner, which torch cannot load. Leave backend out, or use its run."
-        )
-    if backend == "onnx" and kinds == {"torch"}:
-        raise ConfigError(f"{files[0]} is a checkpoint, but backend=onnx needs a file of `p3iv export`.")
-    if kinds == {"onnx"}:
-        return load_exported(files).to(device)
-    if find_spec("torch") is None:
-        raise ConfigError(
-            f"{files[0]} is a checkpoint, which needs torch, and torch is not installed. Type: pip install torch; or "
-            f"export the planner where torch is installed, `p3iv export RUN`, and load the .onnx file."
-        )
-    from p3iv.planners.checkpoint import load_ensemble
-    from p3iv.planners.layers import choose_device
-
-    return load_ensemble(files, device=str(choose_device(device)))
 
 
 def _choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:
