@@ -139,7 +139,12 @@ from p3iv import Planner
 first = Planner.from_pretrained({str(plus_run)!r}).push_to_hub("me/again", private=True)
 second = push_to_hub(other, "me/again", private=True, commit_message="without scores")
 branch = push_to_hub(bare, "me/again", revision="wip")
-public = push_to_hub(other, "me/open")
+sys.argv = ["p3iv", "push", str(other), "me/open", "--licence", "apache-2.0", "--json"]
+import contextlib, io
+from p3iv.cli.app import app
+with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
+    app(sys.argv[1:], standalone_mode=False)
+assert json.loads(printed.getvalue())["pushed"]
 refused = message(push_to_hub, other, "me/open", private=True)
 print(json.dumps([first, second, branch, refused, message(find_planner, "me/again@nowhere")]))"""
     first, second, branch, refused, unknown = child(code)

@@ -8,6 +8,7 @@ folder while it runs. `make check` runs it.
 
 from __future__ import annotations
 
+import json
 import sys
 import tarfile
 import tempfile
@@ -98,6 +99,24 @@ for words in names(get_command(app)):
     assert shown.exit_code == 0 and "Usage: " in shown.output, (words, shown.output)
     print(*words, sep=" ", end=", ")
 """
+
+ASK = """
+import json
+import sys
+
+import numpy as np
+
+from p3iv import Planner
+
+planner, random, answers = Planner.from_pretrained(sys.argv[1]), np.random.default_rng(5), []
+assert (planner.backend == "onnx") == ("torch" not in sys.modules), sorted(sys.modules)
+for number in range(int(sys.argv[3])):
+    start, goal = random.normal(size=(2, planner.header.shape.feature_width))
+    plans = planner.plan(start, goal, number=2)
+    answers.append([plans.plans, plans.probabilities, planner.sample(start, goal, 100, seed=number)])
+open(sys.argv[2], "w").write(json.dumps(answers))
+"""
+NUM_PAIRS = {"plus": 1000, "p3iv": 100}  # on which torch and the exported planner are compared
 
 Trial = Callable[[], str]  # returns what there is to add about a success; raises AssertionError or InstallError
 
@@ -231,8 +250,33 @@ def try_torch_free(trials: Trials, folder: Path) -> None:
     if trials.try_("the wheel is installed without torch", install):
         work, words = folder / "work", ("plan", "plus.onnx", "--start", "rows/v0.npy", "--goal", "goal.npy")
         export = ("-m", "p3iv", "export", "plus", "--out", "plus.onnx", "--encoder-precision", "none")
-        trials.try_("p3iv export plus", partial(_succeed, Environment(Path(sys.prefix)), "python", export, work))
+        developer = Environment(Path(sys.prefix))
+        trials.try_("p3iv export plus", partial(_succeed, developer, "python", export, work))
         trials.try_(f"without torch: {_title('p3iv', words)}", partial(_succeed, environment, "p3iv", words, work))
+        for run in NUM_PAIRS:
+            title = f"without torch: plans and samples of {run} are those of torch"
+            trials.try_(title, partial(_compare_with_torch, developer, environment, run, work))
+
+
+def _compare_with_torch(developer: Environment, torch_free: Environment, run: str, work: Path) -> str:
+    """Plan with torch, and with the exported planner where there is no torch; compare the answers."""
+    number = str(NUM_PAIRS[run])
+    export = ("-m", "p3iv", "export", run, "--out", f"{run}.onnx", "--encoder-precision", "none", "--overwrite")
+    _succeed(developer, "python", export, work)
+    _succeed(developer, "python", ("-c", ASK, run, "torch.json", number), work)
+    _succeed(torch_free, "python", ("-c", ASK, f"{run}.onnx", "onnx.json", number), work)
+    ours, theirs = (json.loads((work / file).read_text(encoding="utf-8")) for file in ("torch.json", "onnx.json"))
+    samples = different = 0
+    for (plans, shares, drawn), (other_plans, other_shares, other_drawn) in zip(ours, theirs, strict=True):
+        is_clear = shares[0] - shares[1] > 1e-5
+        assert plans[0] == other_plans[0] or not is_clear, f"{plans[0]} with torch, {other_plans[0]} without"
+        assert abs(shares[0] - other_shares[0]) <= 1e-4, (
+            f"probability {shares[0]} with torch, {other_shares[0]} without"
+        )
+        samples += len(drawn)
+        different += sum(one != other for one, other in zip(drawn, other_drawn, strict=True))
+    assert different <= samples / 10_000, f"{different} of {samples} samples differ"
+    return f": {number} pairs, {different} of {samples} samples differ"
 
 
 def _write_small_data(folder: Path) -> None:
