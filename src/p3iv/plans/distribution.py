@@ -142,7 +142,7 @@ class PlanDistribution:
 
         graph = merge_plans(self.plan, list(self), total=1.0)
         rest = self.other_plans
-        caption = f"of the {counted(len(self), 'most probable plan')}; all other plans: {as_percent(rest)}"
+        caption = f"The {counted(len(self), 'most probable plan')} are drawn; all others together: {as_percent(rest)}"
         return standalone_svg(draw_graph(graph, HORIZONTAL, caption=caption if rest >= 0.01 else ""))
 
     def to_dict(self) -> dict[str, Any]:
