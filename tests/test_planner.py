@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -314,3 +315,10 @@ except ConfigError as error:
 def test_a_checkpoint_without_torch_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False)
     assert "needs torch, and torch is not installed. Type: pip install torch; or export" in done.stdout, done.stderr
+
+
+def test_notes_are_warnings_about_the_line_that_called(run: Path, tabletop: Path) -> None:
+    header = replace(Planner.from_pretrained(run).header, feature_fingerprint=None)
+    with pytest.warns(UserWarning, match="cannot be checked") as found:
+        MomentReader(header).use_dataset(open_dataset(tabletop))
+    assert [each.filename for each in found] == [__file__]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from importlib.util import find_spec
 
@@ -119,3 +121,11 @@ def _letters(text: str) -> str:
     """The last part of a name without case and signs: plus.Label-smoothing -> labelsmoothing."""
     last = text.rpartition(".")[2]
     return "".join(letter for letter in last.lower() if letter.isalnum()) or text
+
+
+def warn_caller(text: str) -> None:
+    """Warn, as if the warning came from the line outside of p3iv that called it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "p3iv":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)

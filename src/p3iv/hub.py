@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from p3iv.environment import own_version
-from p3iv.errors import CheckpointError, ConfigError, HubError, MissingExtraError, P3ivError, near_misses
+from p3iv.errors import CheckpointError, ConfigError, HubError, MissingExtraError, P3ivError, near_misses, warn_caller
 from p3iv.shipped import SHIPPED, shipped_planner
 from p3iv.types import listed
 from p3iv.validation import cut, shown
@@ -50,7 +50,7 @@ class HubName:
 
 
 def find_planner(
-    name: str | Path, revision: str | None = None, *, on_note: Callable[[str], object] = warnings.warn
+    name: str | Path, revision: str | None = None, *, on_note: Callable[[str], object] = warn_caller
 ) -> Path:
     """The local folder or file of a planner, fetched from the hub if it is not on this machine.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 
 from p3iv.catalogue import MOMENT_FORMS
 from p3iv.encoders.identity import IMPORTED, PRECOMPUTED, find_difference, note_comparison
-from p3iv.errors import FeatureError, PlanError
+from p3iv.errors import FeatureError, PlanError, warn_caller
 from p3iv.features.observation import join_rows
 from p3iv.shipped import shipped_clip
 from p3iv.types import Array
@@ -64,7 +63,7 @@ class MomentReader:
         self,
         header: Header,
         choice: EncoderChoice | None = None,
-        on_note: OnNote = warnings.warn,
+        on_note: OnNote = warn_caller,
         *,
         run: Path | None = None,
         data: Path | None = None,

@@ -8,7 +8,6 @@ for steps, probability in plans:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
-from p3iv.errors import ConfigError, PlanError, near_misses
+from p3iv.errors import ConfigError, PlanError, near_misses, warn_caller
 from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
@@ -74,7 +73,7 @@ class Planner:
         ensemble: Sequence[str | Path] = (),
         data: str | Path | None = None,
         encoder: EncoderChoice | None = None,
-        on_note: OnNote = warnings.warn,
+        on_note: OnNote = warn_caller,
     ) -> Planner:
         """Load a planner.
 

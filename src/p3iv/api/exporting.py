@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from p3iv.catalogue import ENCODER_FORMS
-from p3iv.errors import ConfigError, one_of
+from p3iv.errors import ConfigError, one_of, warn_caller
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.onnx_model import SUFFIX
 
@@ -37,7 +36,7 @@ def export_planner(
     encoder_precision: EncoderForm = "float32",
     weights: str | None = None,
     overwrite: bool = False,
-    on_note: Callable[[str], object] = warnings.warn,
+    on_note: Callable[[str], object] = warn_caller,
 ) -> Exported:
     """Write a planner as an ONNX file that plans without torch, and the encoder of its features beside it.
 

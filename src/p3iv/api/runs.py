@@ -7,13 +7,13 @@ should know goes to `on_note`, and how far the work is to `progress`. Heavy libr
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES
+from p3iv.errors import warn_caller
 
 if TYPE_CHECKING:
     from p3iv.config import Config
@@ -49,7 +49,7 @@ def train(
     threads: int | None = None,
     track: Sequence[str] = (),
     progress: OnProgress | None = None,
-    on_note: OnNote = warnings.warn,
+    on_note: OnNote = warn_caller,
 ) -> TrainResult:
     """Train a planner on a dataset and write a run folder.
 
@@ -147,7 +147,7 @@ def evaluate(
     device: str = "auto",
     threads: int | None = None,
     progress: OnProgress | None = None,
-    on_note: OnNote = warnings.warn,
+    on_note: OnNote = warn_caller,
 ) -> Evaluation:
     """Score a trained planner with every decoder and metric, and write evaluation.json and predictions.jsonl.
 
@@ -290,7 +290,7 @@ def compare(
     threads: int = 1,
     command: str = "",
     progress: OnProgress | None = None,
-    on_note: OnNote = warnings.warn,
+    on_note: OnNote = warn_caller,
 ) -> Comparison:
     """Train several planners on one dataset and compare them in one table.
 
