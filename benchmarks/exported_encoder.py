@@ -46,7 +46,7 @@ def measure(root: Path, num_videos: int, seed: int, settings: dict[str, object])
     """The scores and the speed with each encoder."""
     torch_data, run = root / "torch", root / "run"
     p3iv.make_tabletop(torch_data, videos=num_videos, seed=seed, skip_features=True)
-    p3iv.extract(torch_data, only_needed=True)
+    p3iv.extract(torch_data, only_needed=True, overwrite=True)
     p3iv.train(torch_data, run, planner="p3iv-plus", split="release", settings=settings, on_note=lambda _: None)
     torch_encoder = build_encoder(DEFAULT_ENCODER)
     found, first = {}, list[tuple[str, ...]]()
