@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 
-# Of the caller's environment, which must not lead a new one to these sources or to other packages.
-UNWANTED = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS")
+# Variables that would lead a new environment to other packages, or compile every module in each process again.
+UNWANTED = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
 
 Done = subprocess.CompletedProcess[str]
 
@@ -40,8 +40,9 @@ class Environment:
         return _run([self.folder / "bin" / program, *words], cwd)
 
     def install(self, *words: str | Path) -> None:
-        """Run `pip install`, with its own pip."""
-        _check(self.run("python", "-m", "pip", "install", "--progress-bar", "off", *words, cwd=self.folder))
+        """Run `pip install`, with its own pip; most modules of torch are never imported, so none is compiled now."""
+        options = ("--no-compile", "--progress-bar", "off")
+        _check(self.run("python", "-m", "pip", "install", *options, *words, cwd=self.folder))
 
     def versions(self) -> dict[str, str]:
         """The installed packages, under names as PyPI compares them."""

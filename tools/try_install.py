@@ -15,6 +15,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ NUM_VIDEOS, NUM_SECONDS, WIDTH = 12, 14, 8
 STEPS = ("boil water", "warm the cup", "pour water", "drink")
 
 SMALL = ("--set", "optim.epochs=1")
-WORKS = (
+WRITES = (  # one after the other
     ("data", "import", "folder", "source", "kitchen", "--features", "rows", "--language", "language.npz"),
     ("data", "import", "folder", "source", "simulated", "--language", "language.npz"),
     ("data", "simulate", "simulated"),
@@ -48,6 +49,8 @@ WORKS = (
     ("train", "simulated", "--out", "p3iv", *SMALL),
     ("train", "packed", "--out", "graph", "--planner", "graph", *SMALL),
     ("evaluate", "plus", "--samples", "20"),
+)
+READS = (  # two at a time
     ("report", "plus"),
     ("score", "plus/predictions.jsonl", "--actions", "plus/actions.json"),
     ("plan", "plus", "--start", "rows/v0.npy", "--goal", "goal.npy", "--svg", "plan.svg"),
@@ -122,10 +125,10 @@ Trial = Callable[[], str]  # returns what there is to add about a success; raise
 
 
 class Trials:
-    """Runs trials, prints a line for each, and counts what failed."""
+    """Runs trials, prints a line for each, and keeps what failed."""
 
     def __init__(self) -> None:
-        self.num_failed = 0
+        self.failed: list[str] = []
 
     def try_(self, title: str, trial: Trial) -> bool:
         """Run one trial; whether it succeeded."""
@@ -134,10 +137,11 @@ class Trials:
             said, fault = trial(), None
         except (AssertionError, InstallError) as error:
             said, fault = "", str(error)
-        self.num_failed += fault is not None
-        print(f"{'FAILED' if fault else 'ok    '} {time.monotonic() - began:5.1f} s  {title}{said}", flush=True)
+        lines = [f"{'FAILED' if fault else 'ok    '} {time.monotonic() - began:5.1f} s  {title}{said}"]
         if fault:
-            print("    " + "\n    ".join(fault.strip().splitlines()), flush=True)
+            self.failed.append(title)
+            lines += [f"    {line}" for line in fault.strip().splitlines()]
+        print("\n".join(lines), flush=True)
         return fault is None
 
 
@@ -150,11 +154,13 @@ def main() -> int:
             (folder / name).mkdir()
         if trials.try_("wheel and sdist are built", lambda: _build(folder)):
             try_files(trials, folder / "dist", folder / "tree")
-            try_base_install(trials, folder)
-            try_torch_free(trials, folder)
-    verdict = f"{trials.num_failed} failed" if trials.num_failed else "everything works"
+            with ThreadPoolExecutor() as pool:  # the two installations at the same time
+                base, torch_free = (pool.submit(install, folder) for install in (_install_base, _install_torch_free))
+                try_base_install(trials, folder / "base", folder / "work", base)
+                try_torch_free(trials, folder / "torch-free", folder / "work", torch_free)
+    verdict = f"failed: {'; '.join(trials.failed)}" if trials.failed else "everything works"
     print(f"{verdict} ({time.monotonic() - began:.0f} s)")
-    return 1 if trials.num_failed else 0
+    return 1 if trials.failed else 0
 
 
 def _build(folder: Path) -> str:
@@ -177,8 +183,8 @@ def _check_wheel(path: Path) -> str:
     files = [file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     expected = {file.relative_to(PACKAGE.parent).as_posix() for file in files}
     assert names == expected, f"missing: {sorted(expected - names)}; not expected: {sorted(names - expected)}"
-    for needed in ("p3iv/py.typed", "p3iv/drawing/style.css", "p3iv/experiments/tables/paper.toml"):
-        assert needed in names, f"{needed} is missing"
+    for needed in ("/py.typed", ".css", ".toml", ".safetensors", ".mp4"):
+        assert any(name.endswith(needed) for name in names), f"there is no {needed}"
     _check_size(path, MAX_WHEEL_MB)
     return f": {len(names)}"
 
@@ -217,45 +223,50 @@ def _only(folder: Path, pattern: str) -> Path:
     return path
 
 
-def try_base_install(trials: Trials, folder: Path) -> None:
-    """Install the wheel without extras and run every command: those that need an extra must say so at once."""
-    environment, work = Environment(folder / "base"), folder / "work"
-    wheel = _only(folder / "dist", "*.whl")
+def _install_base(folder: Path) -> str:
+    environment = make_environment(folder / "base")
+    environment.install("--constraint", CONSTRAINTS, _only(folder / "dist", "*.whl"))
+    return f": {_megabytes(environment.folder):,.0f} MB"
 
-    def install() -> str:
-        make_environment(environment.folder).install("--constraint", CONSTRAINTS, wheel)
-        return f": {_megabytes(environment.folder):,.0f} MB"
 
-    if not trials.try_("the wheel is installed without extras in an empty environment", install):
+def _install_torch_free(folder: Path) -> str:
+    environment = make_environment(folder / "torch-free")
+    environment.install("--constraint", CONSTRAINTS, *TORCH_FREE)
+    environment.install("--no-deps", _only(folder / "dist", "*.whl"))
+    assert "torch" not in environment.versions(), "torch was installed"
+    return f": {_megabytes(environment.folder):,.0f} MB"
+
+
+def try_base_install(trials: Trials, folder: Path, work: Path, installed: Future[str]) -> None:
+    """Run every command in an installation without extras: those that need an extra must say so at once."""
+    if not trials.try_("the wheel is installed without extras in an empty environment", installed.result):
         return
+    environment = Environment(folder)
     _write_small_data(work)
-    for program, words in (("pip", ("check",)), ("p3iv", ("--version",)), *(("p3iv", words) for words in WORKS)):
+    for program, words in (("pip", ("check",)), ("p3iv", ("--version",)), *(("p3iv", words) for words in WRITES)):
         trials.try_(_title(program, words), partial(_succeed, environment, program, words, work))
-    for words in REFUSED:
-        trials.try_(f"refused: {_title('p3iv', words)}", partial(_refuse, environment, words, work))
-    trials.try_("--help of every command", partial(_succeed, environment, "python", ("-c", ALL_HELP), work))
-    trials.try_("from p3iv import Planner", partial(_succeed, environment, "python", ("-c", IN_PYTHON), work))
+    independent = {
+        **{_title("p3iv", words): partial(_succeed, environment, "p3iv", words, work) for words in READS},
+        **{f"refused: {_title('p3iv', words)}": partial(_refuse, environment, words, work) for words in REFUSED},
+        "--help of every command": partial(_succeed, environment, "python", ("-c", ALL_HELP), work),
+        "from p3iv import Planner": partial(_succeed, environment, "python", ("-c", IN_PYTHON), work),
+    }
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(trials.try_, independent.keys(), independent.values()))
 
 
-def try_torch_free(trials: Trials, folder: Path) -> None:
-    """Install the wheel with --no-deps and TORCH_FREE, and plan from an exported planner."""
-    environment, wheel = Environment(folder / "torch-free"), _only(folder / "dist", "*.whl")
-
-    def install() -> str:
-        make_environment(environment.folder).install("--constraint", CONSTRAINTS, *TORCH_FREE)
-        environment.install("--no-deps", wheel)
-        assert "torch" not in environment.versions(), "torch was installed"
-        return f": {_megabytes(environment.folder):,.0f} MB"
-
-    if trials.try_("the wheel is installed without torch", install):
-        work, words = folder / "work", ("plan", "plus.onnx", "--start", "rows/v0.npy", "--goal", "goal.npy")
-        export = ("-m", "p3iv", "export", "plus", "--out", "plus.onnx", "--encoder-precision", "none")
-        developer = Environment(Path(sys.prefix))
-        trials.try_("p3iv export plus", partial(_succeed, developer, "python", export, work))
-        trials.try_(f"without torch: {_title('p3iv', words)}", partial(_succeed, environment, "p3iv", words, work))
-        for run in NUM_PAIRS:
-            title = f"without torch: plans and samples of {run} are those of torch"
-            trials.try_(title, partial(_compare_with_torch, developer, environment, run, work))
+def try_torch_free(trials: Trials, folder: Path, work: Path, installed: Future[str]) -> None:
+    """Plan from an exported planner in an installation without torch."""
+    if not trials.try_("the wheel is installed without torch in an empty environment", installed.result):
+        return
+    developer, environment = Environment(Path(sys.prefix)), Environment(folder)
+    export = ("-m", "p3iv", "export", "plus", "--out", "plus.onnx", "--encoder-precision", "none")
+    trials.try_("p3iv export plus", partial(_succeed, developer, "python", export, work))
+    words = ("plan", "plus.onnx", "--start", "rows/v0.npy", "--goal", "goal.npy")
+    trials.try_(f"without torch: {_title('p3iv', words)}", partial(_succeed, environment, "p3iv", words, work))
+    for run in NUM_PAIRS:
+        title = f"without torch: plans and samples of {run} are those of torch"
+        trials.try_(title, partial(_compare_with_torch, developer, environment, run, work))
 
 
 def _compare_with_torch(developer: Environment, torch_free: Environment, run: str, work: Path) -> str:
