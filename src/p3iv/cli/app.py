@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from p3iv import __version__
 from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push, report, reproduce, score, train
 from p3iv.cli.console import err, out, print_error, print_json, print_next, print_next_training, print_note
 from p3iv.cli.help import App, Group
@@ -69,7 +68,9 @@ app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce_command)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        out.print(f"p3iv {__version__}")
+        from p3iv.environment import own_version
+
+        out.print(f"p3iv {own_version()}")
         raise typer.Exit
 
 

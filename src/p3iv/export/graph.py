@@ -15,7 +15,7 @@ import onnx
 from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
-from p3iv import __version__
+from p3iv.environment import own_version
 from p3iv.onnx_model import BLANK, CHECKSUM, digest_of, find_checksum
 from p3iv.types import Array
 
@@ -81,7 +81,7 @@ class Graph:
         """The finished model."""
         graph = helper.make_graph(self._nodes, "p3iv", self._inputs, self._outputs, self._constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION)
-        model.producer_name, model.producer_version = "p3iv", __version__
+        model.producer_name, model.producer_version = "p3iv", own_version()
         helper.set_model_props(model, dict(metadata))
         onnx.checker.check_model(model)
         return model

@@ -13,7 +13,7 @@ import torch
 from onnx import ModelProto
 from torch import Tensor
 
-from p3iv import __version__
+from p3iv.environment import own_version
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.export.graph import Graph, sealed
 from p3iv.export.networks import build_p3iv, build_plus
@@ -118,7 +118,7 @@ def _metadata(trained: TrainedPlanner, network: Standardised) -> dict[str, str]:
         "transitions": {"outputs": meaning, "smoothing": trained.transitions.smoothing},
     }
     texts = {name: json.dumps(value) for name, value in plain.items()}
-    return {**metadata_of(header), "planner": header.config.planner, "version": __version__, **texts}
+    return {**metadata_of(header), "planner": header.config.planner, "version": own_version(), **texts}
 
 
 def _scaling(planner: Any) -> Standardised:
