@@ -31,6 +31,7 @@ SPLIT_KINDS: Final = ("video", "release", "window")
 DEVICES: Final = ("auto", "cpu", "cuda", "mps")
 ENGINES: Final = ("local", "ray")
 DTYPES: Final = ("float16", "float32")  # of stored features
+BACKENDS: Final = ("torch", "onnx")  # what computes the plans
 ENCODER_FORMS: Final = ("float32", "int8", "none")  # of an exported encoder
 TRACKER_NAMES: Final = ("tensorboard", "mlflow", "wandb")
 

@@ -92,17 +92,17 @@ class MomentReader:
             P3ivError: naming the moment and the forms that a moment can have.
         """
         found: Any = moment
-        if isinstance(moment, str | Path):
-            try:
+        try:
+            if isinstance(moment, str | Path):
                 found = self._read_text(str(moment))
-            except PlanError as error:
-                raise PlanError(f"The {which}: {error}" if which != "moment" else str(error)) from error
-        elif isinstance(moment, tuple) and len(moment) == 2 and isinstance(moment[0], str | Path):
-            found = self._read_text(f"{moment[0]}@{_seconds(moment[1], which):.10f}")
-        elif (picture := _picture_of(moment)) is not None:
-            from p3iv.extraction.moment import encode_picture
+            elif isinstance(moment, tuple) and len(moment) == 2 and isinstance(moment[0], str | Path):
+                found = self._read_second(str(moment[0]), _seconds(moment[1]))
+            elif (picture := _picture_of(moment)) is not None:
+                from p3iv.extraction.moment import encode_picture
 
-            found = join_rows(encode_picture(picture, self.encoder, f"The {which}"), self._observation)
+                found = join_rows(encode_picture(picture, self.encoder, f"The {which}"), self._observation)
+        except PlanError as error:
+            raise PlanError(f"The {which}: {error}" if which != "moment" else str(error)) from error
         return self._check(found, which)
 
     def _check(self, observation: Any, which: str) -> Array:
@@ -111,8 +111,8 @@ class MomentReader:
         try:
             array = np.asarray(observation, dtype=np.float32)
         except (ValueError, TypeError):
-            array = np.array(np.nan)
-        if array.ndim == 0:
+            array = None
+        if array is None or array.ndim == 0:
             raise PlanError(
                 f"The {which} is {type(observation).__name__}, which is not a moment. A moment is {MOMENT_FORMS}; in "
                 f"Python also (video, seconds), a picture, or an array of features of the shape ({width},)."
@@ -126,13 +126,26 @@ class MomentReader:
         return array
 
     def _read_text(self, text: str) -> Array:
+        """The observation of a text: a video and a time, or a file."""
         parts = split_moment(text)
-        if parts is not None and is_of_dataset(text) and (dataset := self._find_dataset()) is not None:
-            from p3iv.data.observations import observe_moments
+        return join_rows(self._rows(text), self._observation) if parts is None else self._read_second(*parts)
 
-            found: Array = observe_moments(dataset, [parts], self._observation)[0]
-            return found
-        return join_rows(self._rows(text), self._observation)
+    def _read_second(self, video: str, second: float) -> Array:
+        """The observation at a second of a video file, or of a video of the dataset."""
+        file = shipped_clip(video) or Path(video)
+        if _is_file(str(file)):
+            from p3iv.extraction.moment import encode_moment
+
+            if file.suffix.lower() in ONE_MOMENT:
+                kind = "a file of features" if file.suffix.lower() == ".npy" else "a picture"
+                raise PlanError(f"{video} is {kind}: give it without a time.")
+            return join_rows(encode_moment(file, second, self.encoder), self._observation)
+        if (dataset := self._find_dataset()) is None:
+            raise PlanError(f"There is no file {shown(video)}. A moment is {MOMENT_FORMS}.")
+        from p3iv.data.observations import observe_moments
+
+        found: Array = observe_moments(dataset, [(video, second)], self._observation)[0]
+        return found
 
     def _find_dataset(self) -> Dataset | None:
         if self.dataset is None and (self._run or self._data):
@@ -146,16 +159,8 @@ class MomentReader:
         return self.dataset
 
     def _rows(self, text: str) -> Array:
-        """The rows of a picture or a feature file, or those around a second of a video: (N, F) float32."""
-        moment, path = split_moment(text), Path(text)
-        if moment is not None and not is_of_dataset(text):
-            from p3iv.extraction.moment import encode_moment
-
-            video, second = moment
-            if Path(video).suffix.lower() in ONE_MOMENT:
-                kind = "a file of features" if video.lower().endswith(".npy") else "a picture"
-                raise PlanError(f"{video} is {kind}; write it without @{text.rpartition('@')[2]}.")
-            return encode_moment(shipped_clip(video) or Path(video), second, self.encoder)
+        """The rows of a picture or a feature file: (N, F) float32."""
+        path = Path(text)
         if not _is_file(text) and shipped_clip(text) is None:
             raise PlanError(f"{_explain_moment(text)} A moment is {MOMENT_FORMS}.")
         if path.suffix.lower() == ".npy":
@@ -285,9 +290,9 @@ def needs_encoder(text: str) -> bool:
 
 def _explain_moment(text: str) -> str:
     """What is wrong with a text that is neither a file nor has a time at its end."""
-    file, at, time = text.rpartition("@")
-    if not at or split_moment(text):
-        return f"There is no file {shown(file if at else text)}."
+    _, at, time = text.rpartition("@")
+    if not at:
+        return f"There is no file {shown(text)}."
     hint = ""
     if number := re.fullmatch(r"([\d:.]+) ?[a-z]+", time):
         hint = f"; type @{number[1]}"
@@ -296,11 +301,11 @@ def _explain_moment(text: str) -> str:
     return f"{shown(time)} is not a time in seconds or as mm:ss{hint}."
 
 
-def _seconds(second: Any, which: str) -> float:
+def _seconds(second: Any) -> float:
     """The second of a pair (video, second)."""
     if isinstance(second, int | float | np.number) and not isinstance(second, bool) and 0 <= second < 1e9:
         return float(second)
-    raise PlanError(f"The {which} is at {shown(second)}, but (video, seconds) needs a number of seconds from 0.")
+    raise PlanError(f"{shown(second)} is not a number of seconds from 0, as (video, seconds) needs.")
 
 
 def _picture_of(moment: Any) -> Picture | None:

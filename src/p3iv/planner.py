@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS
+from p3iv.catalogue import BACKENDS, DEFAULT_NUM_SAMPLES, MAX_PLANS
 from p3iv.errors import ConfigError, PlanError, near_misses, warn_caller
 from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
-from p3iv.planners.backends import BACKENDS, file_of, load_backend
+from p3iv.planners.backends import file_of, load_backend
 from p3iv.planners.header import Backend, Header
 from p3iv.planners.onnx_planner import encoder_beside
 from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
@@ -49,16 +49,9 @@ class Planner:
         3
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        reader: MomentReader | None = None,
-        *,
-        source: Path | None = None,
-        is_ensemble: bool = False,
-    ) -> None:
-        """Use a loaded backend; `from_pretrained` is the usual way to a planner."""
-        self._backend, self._source, self._is_ensemble = backend, source, is_ensemble
+    def __init__(self, backend: Backend, reader: MomentReader | None = None, *, source: Path | None = None) -> None:
+        """Use a loaded backend, of the file or folder `source`; `from_pretrained` is the usual way to a planner."""
+        self._backend, self._source = backend, source
         self._sampler = lru_cache(maxsize=4)(backend.sampler)
         self._reader = reader or MomentReader(backend.header)
 
@@ -106,7 +99,7 @@ class Planner:
         run = places[0] if places[0].is_dir() else None
         choice = _choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
-        return cls(loaded, reader, source=places[0], is_ensemble=len(places) > 1)
+        return cls(loaded, reader, source=None if ensemble else places[0])
 
     @property
     def header(self) -> Header:
@@ -135,7 +128,7 @@ class Planner:
 
     def __repr__(self) -> str:
         """Name, method, size and place of the planner, on one line."""
-        name = self._source.name if self._source else "Planner"
+        name = self._source.name if self._source else "of several files"
         size = f"{counted(self.horizon, 'step')} of {counted(len(self.names), 'action')}"
         return f"<Planner {name}: {self.header.config.planner}, {size}, {self.backend} on {self.device}>"
 
@@ -333,10 +326,8 @@ class Planner:
         return push_to_hub(self._own_files(), repo_id, **options)
 
     def _own_files(self) -> Path:
-        if self._is_ensemble:
-            raise PlanError("This planner is an ensemble, which has no files of its own: save its members one by one.")
         if self._source is None:
-            raise PlanError("This planner was not loaded from files. Load it with Planner.from_pretrained first.")
+            raise PlanError("This planner has no files of its own. Of an ensemble, save the members one by one.")
         if self.backend == "onnx":
             raise PlanError(f"{self._source} is an exported planner: copy the file, or share the run that it is of.")
         return self._source

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
+from p3iv.catalogue import BACKENDS, DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import err, out, print_json, print_next, print_note
 from p3iv.cli.options import (
     AllowDownload,
@@ -75,7 +75,7 @@ def plan_command(
         str | None,
         choice(
             "--backend",
-            ("torch", "onnx"),
+            BACKENDS,
             help="What computes the plans: torch, or onnx, which needs the planner.onnx of `p3iv export`. Without it, "
             "as the file is.",
         ),

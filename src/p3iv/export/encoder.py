@@ -31,7 +31,6 @@ from p3iv.export.graph import Graph, sealed
 from p3iv.features.pictures import Framing, Picture, frame_picture
 from p3iv.files import atomic_file
 
-PRECISIONS: Final = ("float32", "int8")
 MIN_COSINE: Final = {"float32": 0.999999, "int8": 0.98}  # of a picture's features with those of torch
 
 _NUM_CALIBRATION, _NUM_CHECKED = 96, 8  # pictures
@@ -56,7 +55,7 @@ def export_encoder(expected: EncoderIdentity, out: Path, precision: str, weights
     Args:
         expected: the encoder of the features.
         out: the file to write.
-        precision: one of PRECISIONS.
+        precision: float32 or int8.
         weights: a file, if the features are not of the packaged weights.
 
     Raises:

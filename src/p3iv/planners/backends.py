@@ -12,8 +12,6 @@ from p3iv.planners.header import Backend, planner_file
 from p3iv.planners.onnx_planner import EXPORTED, load_exported
 from p3iv.types import listed
 
-BACKENDS = ("torch", "onnx")
-
 
 def file_of(place: Path, backend: str | None) -> Path:
     """The file of a planner, for a backend; by default that of torch, where there is one and torch is installed."""

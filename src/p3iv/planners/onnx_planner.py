@@ -36,7 +36,6 @@ from p3iv.types import Array
 from p3iv.validation import cut, parse_json, shown
 
 EXPORTED: Final = Path(f"planner{SUFFIX}")  # in a run folder
-EXPORTED_FILES: Final = (f"planner{SUFFIX}", f"planner.encoder{SUFFIX}")  # and the encoder beside it
 EXPORTABLE: Final = ("p3iv", "p3iv-plus")
 
 Ports = dict[str, Port]
@@ -145,6 +144,9 @@ class ChainSampler:
 def encoder_beside(planner: Path) -> Path:
     """Where `p3iv export` writes the encoder of a planner: planner.onnx -> planner.encoder.onnx."""
     return planner.with_name(f"{planner.stem}.encoder{SUFFIX}")
+
+
+EXPORTED_FILES: Final = (EXPORTED.name, encoder_beside(EXPORTED).name)  # that are shared
 
 
 def load_exported(paths: Sequence[Path]) -> OnnxPlanner:
