@@ -1,0 +1,1 @@
+"""`p3iv serve`: the HTTP service and its page."""
