@@ -39,7 +39,8 @@ from p3iv.extraction.worker import WorkFolder
 from p3iv.features.arrays import read_observation, read_rows
 from p3iv.features.language import read_language, read_rename
 from p3iv.features.pictures import Framing, frame_picture, read_picture
-from p3iv.features.video import VideoReader, find_fault
+from p3iv.features.video import VideoReader
+from p3iv.features.video_file import find_fault
 from p3iv.onnx_model import digest_of, find_checksum
 from p3iv.planner import Planner
 from p3iv.planners.onnx_planner import load_exported

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from p3iv.data.check import check_dataset
 from p3iv.evaluation.evaluate import evaluation_files
 from p3iv.evaluation.result import read_evaluation
-from p3iv.features.video import write_video
+from p3iv.features.video_file import write_video
 from p3iv.plans.draws import SampleSettings
 from soak.processes import Ended, run_p3iv
 

@@ -32,7 +32,7 @@ from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.evaluation.result import Evaluation
 from p3iv.extraction.extract import extract_features
 from p3iv.extraction.request import ExtractionRequest
-from p3iv.features.video import write_video
+from p3iv.features.video_file import write_video
 from p3iv.files import atomic_file, atomic_folder, write_text
 from p3iv.metrics.intervals import Interval
 from p3iv.planners.header import BEST, Header, read_header

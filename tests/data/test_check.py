@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from p3iv.data.check import check_dataset
-from p3iv.features.video import write_video
+from p3iv.features.video_file import write_video
 
 
 @pytest.fixture

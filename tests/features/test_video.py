@@ -10,6 +10,7 @@ from typing import cast
 import av
 import numpy as np
 import pytest
+from av.container import InputContainer
 from av.video.stream import VideoStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,17 +20,23 @@ from clips import number_of, numbered, write_clip
 from p3iv.data.folder import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
-from p3iv.features.video import VideoReader, find_fault
+from p3iv.features.video import VideoReader
+from p3iv.features.video_file import find_fault, open_video
 from p3iv.moments import PICTURES
 
 B_FRAMES = {"bf": "3", "g": "12", "x264-params": "open-gop=1:scenecut=0:b-adapt=0", "threads": "1"}
+CLOSED = {"bf": "5", "g": "30", "threads": "1"}  # pictures between key frames refer to no others
+LONG = {"g": "250", "threads": "1"}  # as x264 does by default
 EVEN_MS = [40 * number for number in range(200)]
 _rng = random.Random(1)
 UNEVEN_MS = [0]
 for _ in range(150):
     UNEVEN_MS.append(UNEVEN_MS[-1] + _rng.choice([10, 40, 120, 500]))
 LATE_MS = [7300 + time_ms for time_ms in EVEN_MS]
-KINDS = {
+SPARSE_MS = [0]
+for _ in range(60):
+    SPARSE_MS.append(SPARSE_MS[-1] + _rng.choice([40, 40, 40, 2500]))
+KINDS = {  # with open groups of pictures, unless the name says closed or long
     "even.mp4": EVEN_MS,
     "uneven.mp4": UNEVEN_MS,
     "uneven.mkv": UNEVEN_MS,
@@ -37,6 +44,12 @@ KINDS = {
     "late.mkv": LATE_MS,
     "late.ts": LATE_MS,
     "uneven.flv": UNEVEN_MS,
+    "sparse.mp4": SPARSE_MS,
+    "sparse.mkv": SPARSE_MS,
+    "closed.mp4": EVEN_MS,
+    "closed.mkv": EVEN_MS,
+    "long.mp4": EVEN_MS,
+    "long.mkv": EVEN_MS,
 }
 
 
@@ -44,7 +57,7 @@ KINDS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("clips")
     for name, times_ms in KINDS.items():
-        write_clip(path / name, times_ms, options=B_FRAMES)
+        write_clip(path / name, times_ms, options={"closed": CLOSED, "long": LONG}.get(name[:-4], B_FRAMES))
     return path
 
 
@@ -75,7 +88,7 @@ def test_frames_by_time_are_those_of_a_full_decode(folder: Path, name: str, data
     frames = decode_all(folder / name)
     last = float(frames[-1][0])
     moments = sorted(data.draw(st.lists(st.floats(-1, last + 0.5), min_size=1, max_size=6)))
-    with VideoReader(folder / name) as reader:
+    with VideoReader(folder / name, data.draw(st.sampled_from([None, last + 0.04]))) as reader:
         pictures = list(reader.frames_at(moments))
     for moment, picture in zip(moments, pictures, strict=True):
         shown = max((place for place, (time_s, _) in enumerate(frames) if time_s <= Fraction(moment)), default=0)
@@ -97,6 +110,54 @@ def test_far_moments_are_reached_without_decoding_what_lies_between(folder: Path
     with VideoReader(folder / "even.mp4") as reader:
         list(reader.frames_at([second / 10 for second in range(80)]))
         assert reader.num_decoded < 300  # near moments are not sought one by one
+
+
+OPENED = {  # name, length if it is known, moment -> how often the file is opened
+    ("long.mp4", None, 7.5): 1,
+    ("long.mp4", 8.0, 7.5): 1,
+    ("closed.mp4", None, 7.5): 1,
+    ("closed.mp4", None, 0.5): 1,
+    ("closed.mkv", None, 7.5): 1,
+    ("closed.mkv", 8.0, 0.5): 1,
+    ("closed.mkv", None, 0.5): 2,  # not every container can seek back to its first frame
+    ("uneven.flv", None, 0.5): 3,  # nor to its end
+}
+
+
+@pytest.mark.parametrize("case", OPENED)
+def test_a_moment_opens_its_file_once_where_that_is_safe(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, float | None, float]
+) -> None:
+    opened: list[Path] = []
+
+    def open_and_count(path: Path) -> tuple[InputContainer, VideoStream]:
+        opened.append(path)
+        return open_video(path)
+
+    for module in ("video", "video_file"):
+        monkeypatch.setattr(f"p3iv.features.{module}.open_video", open_and_count)
+    name, length_s, moment = case
+    with VideoReader(folder / name, length_s) as reader:
+        assert reader.num_decoded == 0
+        assert len(list(reader.frames_at([moment]))) == 1
+    assert len(opened) == OPENED[case]
+
+
+def test_frames_that_no_frame_refers_to_are_decoded_only_where_they_are_wanted(folder: Path) -> None:
+    frames = decode_all(folder / "long.mp4")
+    with av.open(folder / "long.mp4") as container:
+        container.streams.video[0].codec_context.skip_frame = "NONREF"
+        num_referred = sum(1 for _ in container.decode(video=0))
+    assert num_referred < 0.8 * len(frames)
+    with VideoReader(folder / "long.mp4") as reader:
+        (picture,) = reader.frames_at([7.5])
+        assert np.array_equal(picture.pixels, frames[187][1])
+        assert reader.num_decoded < 0.9 * 187
+    with VideoReader(folder / "long.mp4") as reader:
+        wanted = [float(time_s) + 0.02 for time_s, _ in frames]  # every one
+        for (_, pixels), picture in zip(frames, reader.frames_at(wanted), strict=True):
+            assert np.array_equal(picture.pixels, pixels)
+        assert reader.num_decoded == len(frames)
 
 
 @pytest.mark.parametrize(("codec", "name"), [("mpeg4", "x.avi"), ("mpeg4", "x.mkv"), ("libvpx-vp9", "x.webm")])

@@ -8,16 +8,19 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from clips import number_of, numbered, write_clip
 from p3iv.errors import FeatureError
-from p3iv.features.video import MAX_LENGTH_S, VideoReader, find_fault, naming_faults
+from p3iv.features.video import VideoReader
+from p3iv.features.video_file import MAX_LENGTH_S, find_fault, naming_faults
 
 EVEN_MS = [40 * number for number in range(200)]
 
@@ -130,6 +133,41 @@ def test_a_video_that_ends_early_is_named(tmp_path: Path) -> None:
     assert 1 < decoded_s < float(found[1]) < decoded_s + 0.4
     with pytest.raises(FeatureError, match=r"x.mp4: truncated: 8.0 s declared"), VideoReader(tmp_path / "x.mp4"):
         pass
+
+
+def test_a_damaged_video_shows_the_same_whether_all_of_it_is_read_or_one_moment(tmp_path: Path) -> None:
+    """A decoder fills damaged places from the frames that it has decoded, so none of them may be skipped there."""
+    good, rng, moments, num_changed = tmp_path / "good.mp4", random.Random(7), [1.02, 4.06, 7.9], 0
+    write_clip(good, EVEN_MS, options={"bf": "5", "g": "250", "threads": "1"})
+    before = [read_at(good, [moment])[0] for moment in moments]
+    for number in range(12):
+        path = tmp_path / f"damaged{number}.mp4"
+        path.write_bytes(damage(good.read_bytes(), rng))
+        alone = [read_at(path, [moment]) for moment in moments]
+        among = read_at(path, [0.02 + time_ms / 1000 for time_ms in EVEN_MS])
+        for place, shown, as_before in zip([25, 101, 197], alone, before, strict=True):
+            if place < len(among):  # a damaged frame that is not needed is no error
+                assert np.array_equal(shown[0], among[place])
+            num_changed += bool(shown) and not np.array_equal(shown[0], as_before)
+    assert num_changed > 5
+
+
+def damage(content: bytes, rng: random.Random) -> bytes:
+    """The bytes of an MP4 with some bits of its frames turned."""
+    start, end = content.index(b"mdat") + 4, content.index(b"moov") - 4
+    changed = bytearray(content)
+    for _ in range(3):
+        changed[rng.randrange(start, end)] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def read_at(path: Path, moments: Sequence[float]) -> list[NDArray[np.uint8]]:
+    """The frames at these moments, up to the first one that cannot be decoded."""
+    frames = []
+    with suppress(FeatureError), VideoReader(path) as reader:
+        for picture in reader.frames_at(moments):
+            frames.append(picture.pixels)
+    return frames
 
 
 @pytest.mark.parametrize("live", ["0", "1"])  # a live file does not declare its length

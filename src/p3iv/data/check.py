@@ -80,7 +80,7 @@ def _check_contents(files: list[Path]) -> Iterator[Finding]:
     if find_spec("av") is None:
         yield Finding("warning", f"the files in videos/ were not opened: PyAV is missing ({install_command('video')})")
         return
-    from p3iv.features.video import find_fault  # needs PyAV
+    from p3iv.features.video_file import find_fault  # needs PyAV
 
     faults = {path.name: find_fault(path) for path in files if path.name not in set(empty)}
     if faulty := [f"{name}: {fault}" for name, fault in faults.items() if fault]:

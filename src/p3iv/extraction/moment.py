@@ -56,10 +56,14 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
             raise FeatureError(
                 f"{path}: is {length:.1f} s long, asked for {moment_s:g} s: give a time from 0 to {length:g}"
             )
-        seconds = [int(second) for second in rows_around(moment_s, reader.num_seconds)]
-        different = sorted(set(seconds))  # a reader cannot go back, and the seconds at the ends of a video repeat
-        rows = rows_of([encoder.encode(clip) for clip in clips_of(reader, different, encoder)])
-        return rows[np.searchsorted(different, seconds)]
+        return encode_seconds(reader, [int(second) for second in rows_around(moment_s, reader.num_seconds)], encoder)
+
+
+def encode_seconds(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Array:
+    """The rows of these seconds of a video, in their order, (N, F) float32; each is read and encoded once."""
+    different = sorted(set(seconds))  # a reader cannot go back
+    rows = [np.empty((0, encoder.width), np.float32), *map(encoder.encode, clips_of(reader, different, encoder))]
+    return rows_of(rows)[np.searchsorted(different, seconds)]
 
 
 def encode_picture(picture: Picture, encoder: VideoEncoder, name: str) -> Array:

@@ -152,7 +152,7 @@ def _render_into(folder: Path, video: Script) -> None:
 
 def render_video(video: Script, path: Path) -> None:
     """Render one video as an .mp4 file."""
-    from p3iv.features.video import write_video  # only pictures need PyAV and Pillow
+    from p3iv.features.video_file import write_video  # only pictures need PyAV and Pillow
     from p3iv.tabletop.render import render_frames
 
     frames = render_frames(video.execution, video.times, video.length_s, seed=video.seed)
