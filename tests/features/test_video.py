@@ -160,6 +160,36 @@ def test_frames_that_no_frame_refers_to_are_decoded_only_where_they_are_wanted(f
         assert reader.num_decoded == len(frames)
 
 
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_with_a_tolerance_any_frame_shortly_before_a_moment_will_do(
+    folder: Path, name: str, data: st.DataObject
+) -> None:
+    frames = decode_all(folder / name)
+    moments = sorted(data.draw(st.lists(st.floats(0, float(frames[-1][0])), min_size=1, max_size=6)))
+    tolerance_s = data.draw(st.floats(0, 4))
+    with VideoReader(folder / name) as reader:
+        pictures = list(reader.frames_at(moments, tolerance_s))
+    for moment, picture in zip(moments, pictures, strict=True):
+        until = [pixels for time_s, pixels in frames if time_s <= Fraction(moment)]
+        late = [pixels for time_s, pixels in frames if Fraction(moment - tolerance_s) <= time_s <= Fraction(moment)]
+        assert any(np.array_equal(picture.pixels, pixels) for pixels in late or until[-1:])
+
+
+@pytest.mark.parametrize("name", ["closed.mp4", "closed.mkv"])
+def test_a_key_frame_within_the_tolerance_is_the_only_frame_that_is_decoded(folder: Path, name: str) -> None:
+    with av.open(folder / name) as container:
+        keys = [number for number, frame in enumerate(container.decode(video=0)) if frame.key_frame]
+    moments = [(number + 20) * 0.04 for number in keys]
+    with VideoReader(folder / name) as reader:
+        assert [number_of(picture.pixels) for picture in reader.frames_at(moments[1:], 0.9)] == keys[1:]
+        assert reader.num_decoded == len(keys) - 1
+    with VideoReader(folder / name) as reader:
+        list(reader.frames_at(moments[1:]))
+        assert reader.num_decoded > 10 * len(keys)
+
+
 @pytest.mark.parametrize(("codec", "name"), [("mpeg4", "x.avi"), ("mpeg4", "x.mkv"), ("libvpx-vp9", "x.webm")])
 def test_other_codecs_and_containers(tmp_path: Path, codec: str, name: str) -> None:
     options = {"deadline": "realtime", "cpu-used": "8"} if "vp9" in codec else {"g": "10"}

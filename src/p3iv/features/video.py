@@ -94,20 +94,23 @@ class VideoReader:
         """The number of seconds that begin before the video ends; at least one."""
         return max(1, -(-self.length_s.numerator // self.length_s.denominator))
 
-    def frames_at(self, moments: Sequence[float]) -> Iterator[Picture]:
+    def frames_at(self, moments: Sequence[float], tolerance_s: float = 0.0) -> Iterator[Picture]:
         """The frames at the given seconds, which must be in ascending order.
+
+        With a tolerance, any frame that is shown so many seconds before a moment, or later up to it, is used for it:
+        the key frame there, if there is one, so that a few pictures of a long video need few frames.
 
         Raises:
             FeatureError: naming the file, which cannot be decoded up to there.
         """
         for moment in moments:
             with naming_faults(self.path):
-                picture = self._picture(self._shown_at(Fraction(moment)))
+                picture = self._picture(self._shown_at(Fraction(moment), Fraction(moment - tolerance_s)))
             yield picture
 
-    def _shown_at(self, moment: Fraction) -> _Frame:
+    def _shown_at(self, moment: Fraction, earliest: Fraction) -> _Frame:
         try:
-            shown = self._find(moment)
+            shown = self._find(moment, earliest)
             is_found = self._skipped_s is None or shown.time_s >= self._skipped_s
         except LibraryError:
             if not self._skips:
@@ -116,22 +119,22 @@ class VideoReader:
         if not is_found:  # the frame was skipped, or the file is damaged: what a decoder then shows may depend on more
             self._close()
             self._open(skips=False)
-            shown = self._find(moment)
+            shown = self._find(moment, earliest)
         if self._upcoming is None and moment > shown.end_s + Fraction(MAX_MISSING_S):
             raise FeatureError(f"its frames end at {float(shown.end_s):.1f} s, asked for {float(moment):.1f} s")
         return shown
 
-    def _find(self, moment: Fraction) -> _Frame:
-        self._needed_s = moment - max(_LEAD_S, 3 * step_s(self._stream))
+    def _find(self, moment: Fraction, earliest: Fraction) -> _Frame:
+        self._needed_s = earliest - max(_LEAD_S, 3 * step_s(self._stream))
         self._approach(moment)
-        return self._advance(moment)
+        return self._advance(moment, earliest)
 
-    def _advance(self, moment: Fraction) -> _Frame:
-        """Decode up to the moment."""
-        while self._frames and self._upcoming is not None and self._upcoming.time_s < moment:
+    def _advance(self, moment: Fraction, earliest: Fraction) -> _Frame:
+        """Decode up to the moment, or up to a frame that is late enough for it."""
+        while self._frames and self._upcoming is not None and self._upcoming.time_s <= moment:
+            if self._upcoming.time_s >= earliest:
+                return self._upcoming
             self._current, self._upcoming = self._upcoming, next(self._frames, None)
-        if self._upcoming is not None and self._upcoming.time_s == moment:
-            return self._upcoming
         shown = self._current or self._upcoming
         if shown is None:
             raise FeatureError("no frame can be decoded")
