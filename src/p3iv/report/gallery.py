@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -252,8 +251,7 @@ class FrameSource:
 
 def read_frame(path: Path, second: float) -> bytes | None:
     """The frame that a player shows at a moment, as JPEG; None where the file cannot be read that far."""
-    from PIL import Image  # an optional dependency
-
+    from p3iv.features.thumbnails import as_jpeg, draw_thumbnail, fit  # needs Pillow
     from p3iv.features.video import VideoReader  # needs PyAV
 
     try:
@@ -261,10 +259,4 @@ def read_frame(path: Path, second: float) -> bytes | None:
             (picture,) = reader.frames_at([max(0.0, second)])
     except FeatureError:
         return None
-    image = Image.fromarray(picture.pixels)
-    image = image.resize((max(1, round(image.width * picture.pixel_aspect)), image.height))
-    image = image.rotate(90 * picture.quarter_turns, expand=True)
-    image.thumbnail((_PICTURE_WIDTH, _PICTURE_WIDTH), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=_QUALITY, optimize=True)
-    return buffer.getvalue()
+    return as_jpeg(draw_thumbnail(picture, fit(picture, _PICTURE_WIDTH, _PICTURE_WIDTH)), _QUALITY)
