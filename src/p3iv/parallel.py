@@ -96,7 +96,7 @@ def _run_pool(
     """Take items from `waiting` until it is empty or a process dies; return the items that were started then."""
     started: dict[Future[Result], Item] = {}
     other_children = active_children()
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_follow_parent, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=follow_parent, initargs=(os.getpid(),)) as pool:
         try:
             while waiting or started:
                 while waiting and len(started) < jobs:
@@ -116,7 +116,7 @@ def _run_pool(
     return []
 
 
-def _follow_parent(parent: int) -> None:
+def follow_parent(parent: int) -> None:
     """Leave Ctrl-C to the parent process, and exit when the parent is gone, even if it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_exit_without, args=(parent,), daemon=True).start()

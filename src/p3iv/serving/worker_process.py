@@ -1,0 +1,116 @@
+"""What runs in a worker process: set up once, confine itself, then do one job after another.
+
+The process reads pickled jobs from its parent, which it trusts, and answers with a plain value, because the parent does
+not trust it. An answer is one of
+
+    ("result", value)
+    ("error", class, arguments, message)    a P3ivError
+    ("failed", class)                       any other exception; its message may hold the name of a file
+    ("memory",)                             there was not enough memory
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import pickle
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+from p3iv.errors import P3ivError
+from p3iv.parallel import follow_parent
+from p3iv.serving.plain_values import pack_value
+
+Argument = TypeVar("Argument")
+
+LENGTH_BYTES: Final = 8  # before each job and each answer
+
+_MAX_OPEN_FILES: Final = 64
+_PR_SET_NO_NEW_PRIVS: Final = 38  # of linux/prctl.h
+
+
+def serve_jobs(
+    channel: socket.socket, parent: int, set_up: Callable[[], object], memory_bytes: int, cpu_s: float
+) -> None:
+    """Do the jobs that come through the channel until it is closed. The first answer is that of `set_up`."""
+    follow_parent(parent)
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    with suppress(OSError), channel, channel.makefile("rb") as jobs:  # OSError: the parent is gone
+        answer = _answer(_discard_result, set_up)
+        _confine(memory_bytes)
+        _send(channel, answer)
+        while job := jobs.read(int.from_bytes(jobs.read(LENGTH_BYTES), "big")):
+            _limit_cpu(cpu_s)
+            _send(channel, _answer(_do_job, job))
+
+
+def _send(channel: socket.socket, answer: bytes) -> None:
+    channel.sendall(len(answer).to_bytes(LENGTH_BYTES, "big"))
+    channel.sendall(answer)
+
+
+def _discard_result(set_up: Callable[[], object]) -> None:
+    set_up()
+
+
+def _do_job(job: bytes) -> object:
+    work, args = pickle.loads(job)  # noqa: S301 - from the parent
+    return work(*args)
+
+
+def _answer(work: Callable[[Argument], object], argument: Argument) -> bytes:
+    """The packed result of some work, or what became of it."""
+    try:
+        return pack_value(("result", work(argument)))
+    except Exception as error:
+        if _is_lack_of_memory(error):
+            return pack_value(("memory",))
+        if isinstance(error, P3ivError):
+            return pack_value(("error", type(error).__name__, tuple(map(str, error.args)), str(error)))
+        return pack_value(("failed", type(error).__name__))
+
+
+def _is_lack_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, is a MemoryError or what torch and onnxruntime raise in its place."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (not isinstance(error, P3ivError) and "alloc" in str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _confine(memory_bytes: int) -> None:
+    """Limit what this process can do from now on, and what an attacker can do who takes it over."""
+    _lower_limit(resource.RLIMIT_CORE, 0)
+    _lower_limit(resource.RLIMIT_FSIZE, 0)  # no job writes a file
+    _lower_limit(resource.RLIMIT_NOFILE, _MAX_OPEN_FILES)
+    if sys.platform == "linux":
+        _lower_limit(resource.RLIMIT_DATA, _data_bytes() + memory_bytes)
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _lower_limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _data_bytes() -> int:
+    """The memory of this process that counts for RLIMIT_DATA."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    [kilobytes] = [line.split()[1] for line in status.splitlines() if line.startswith("VmData:")]
+    return 1024 * int(kilobytes)
+
+
+def _limit_cpu(cpu_s: float) -> None:
+    """Let the system end this process with SIGXCPU when the next job has used its time."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = math.ceil(usage.ru_utime + usage.ru_stime + cpu_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
