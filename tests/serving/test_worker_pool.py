@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -81,20 +82,24 @@ def test_a_job_that_runs_goes_on_when_it_is_cancelled(tmp_path: Path) -> None:
     asyncio.run(cancel())
 
 
-def test_a_worker_that_is_given_to_a_cancelled_job_is_free_again() -> None:
-    async def cancel_at_every_moment() -> None:
+def test_a_worker_is_not_lost_when_a_job_is_cancelled_at_its_turn(tmp_path: Path) -> None:
+    async def cancel(steps: int) -> None:
         async with open_pool() as pool:
-            for steps in range(20):
-                jobs_under_way = [asyncio.create_task(pool.run(jobs.echo, number)) for number in range(3)]
-                while not jobs_under_way[0].done():
-                    await asyncio.sleep(0)
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                jobs_under_way[1].cancel()
-                assert await jobs_under_way[2] == 2
-            assert pool.waiting == 0
+            folder = tmp_path / str(steps)
+            folder.mkdir()
+            first = await begin(pool, folder, "first")
+            cancelled, last = (asyncio.create_task(pool.run(jobs.echo, number)) for number in range(2))
+            await until(lambda: pool.waiting == 2)
+            (folder / "go").touch()
+            time.sleep(0.2)  # blocks the loop, so that the answer of the first job is there at its next step
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            cancelled.cancel()
+            assert await asyncio.wait_for(last, 20) == 1
+            assert await asyncio.wait_for(pool.run(jobs.process_id), 20) == await first
 
-    asyncio.run(cancel_at_every_moment())
+    for steps in range(5):
+        asyncio.run(cancel(steps))
 
 
 def test_an_error_of_a_cancelled_job_is_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -106,9 +111,9 @@ def test_an_error_of_a_cancelled_job_is_not_reported(tmp_path: Path, caplog: pyt
             await asyncio.wait([job])
             (tmp_path / "go").touch()
             await pool.run(jobs.nothing)
-        gc.collect()
 
     asyncio.run(cancel())
+    gc.collect()
     assert caplog.messages == []
 
 
@@ -134,9 +139,11 @@ def test_jobs_that_run_or_wait_fail_when_the_pool_is_closed(tmp_path: Path) -> N
         async with open_pool() as pool:
             under_way = [await begin(pool, tmp_path, "first"), wait_in(pool, tmp_path, "second")]
             await until(lambda: pool.waiting == 1)
-            just_created = asyncio.create_task(pool.run(jobs.nothing))
+            cancelled = wait_in(pool, tmp_path, "third")
+            await until(lambda: pool.waiting == 2)
+            cancelled.cancel()
             await pool.close()
-            for job in [*under_way, just_created]:
+            for job in under_way:
                 with pytest.raises(QueueFullError, match="being stopped"):
                     await job
             with pytest.raises(QueueFullError, match="being stopped"):
@@ -150,7 +157,7 @@ def test_a_pool_can_be_closed_before_and_while_it_starts() -> None:
     async def close() -> None:
         pool = WorkerPool(jobs.nothing, num_workers=1, max_waiting=1, limits=LIMITS)
         await pool.close()
-        for steps in range(0, 12, 3):
+        for steps in (0, 1, 2, 3, 10, 100):
             pool = WorkerPool(jobs.nothing, num_workers=1, max_waiting=1, limits=LIMITS)
             starting = asyncio.create_task(pool.start())
             for _ in range(steps):

@@ -48,6 +48,13 @@ def test_a_job_returns_plain_values_and_known_dataclasses() -> None:
     assert asyncio.run(outcome(jobs.echo, value)) == value
 
 
+def test_jobs_run_under_the_event_loop_that_a_server_may_choose() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    assert uvloop.run(outcome(jobs.echo, b"bytes" * 2**20)) == b"bytes" * 2**20
+    with pytest.raises(WorkerDiedError):
+        uvloop.run(outcome(jobs.crash))
+
+
 def test_a_job_returns_arrays_of_megabytes() -> None:
     found = asyncio.run(outcome(jobs.make_array, 3, 2**20, limits=replace(LIMITS, memory_bytes=200 * MIB)))
     assert found.dtype == np.float32
@@ -91,7 +98,7 @@ def test_a_job_that_computes_too_much_is_ended() -> None:
 def test_the_cpu_time_of_earlier_jobs_does_not_count() -> None:
     async def compute_three_times() -> list[int]:
         async with open_pool(limits=replace(LIMITS, cpu_s=1)) as pool:
-            return [await pool.run(jobs.compute_for, 0.9) for _ in range(3)]
+            return [await pool.run(jobs.compute_for, 0.5) for _ in range(3)]
 
     assert len(set(asyncio.run(compute_three_times()))) == 1  # in one process
 
@@ -100,6 +107,17 @@ def test_the_cpu_time_of_earlier_jobs_does_not_count() -> None:
 def test_a_job_that_needs_too_much_memory_is_ended(work: Callable[[int], object]) -> None:
     with pytest.raises(WorkerDiedError, match="more memory than the 100 MiB"):
         asyncio.run(outcome(work, 1024 * MIB))
+
+
+def test_a_process_that_ran_out_of_memory_is_replaced() -> None:
+    async def use_too_much() -> None:
+        async with open_pool() as pool:
+            worker = await pool.run(jobs.process_id)
+            with pytest.raises(WorkerDiedError):
+                await pool.run(jobs.use_memory, 1024 * MIB)
+            assert await pool.run(jobs.process_id) != worker
+
+    asyncio.run(use_too_much())
 
 
 def test_a_job_may_use_the_memory_that_it_is_given() -> None:
@@ -142,8 +160,9 @@ def test_an_error_of_set_up_is_raised_at_the_start_and_by_the_job_that_needs_a_n
             assert await pool.run(jobs.echo, 1) == 1
             with pytest.raises(WorkerDiedError):
                 await pool.run(jobs.crash)
-            with pytest.raises(PlanError, match="There is no encoder"):
-                await pool.run(jobs.echo, 1)
+            for _ in range(2):
+                with pytest.raises(PlanError, match="There is no encoder"):
+                    await pool.run(jobs.echo, 1)
             missing.unlink()
             assert await pool.run(jobs.echo, 1) == 1
 
@@ -196,6 +215,11 @@ def test_a_process_is_confined(tmp_path: Path) -> None:
     found = asyncio.run(outcome(jobs.try_forbidden, tmp_path))
     assert found.pop("opened") < 64
     assert found == {"written": 0, "no_new_privileges": True}
+
+
+@pytest.mark.usefixtures("capfd")  # with which the output goes to a file
+def test_a_job_may_print_when_the_output_goes_to_a_file() -> None:
+    assert asyncio.run(outcome(jobs.print_much)) is None
 
 
 @pytest.mark.parametrize("set_up", [jobs.nothing, jobs.import_libraries])

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import stat
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -156,6 +157,12 @@ def try_forbidden(folder: Path) -> dict[str, object]:
 
 def log() -> None:
     logging.getLogger("p3iv").error("A message of a worker.")
+
+
+def print_much() -> None:
+    for output in (sys.stdout, sys.stderr):
+        print("printed by a job", file=output, flush=True)
+        os.write(output.fileno(), b"printed by a library\n")
 
 
 def show_process_id() -> None:

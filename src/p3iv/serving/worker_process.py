@@ -12,11 +12,12 @@ not trust it. An answer is one of
 from __future__ import annotations
 
 import ctypes
-import math
+import os
 import pickle
 import resource
 import signal
 import socket
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,7 @@ from p3iv.serving.plain_values import pack_value
 Argument = TypeVar("Argument")
 
 LENGTH_BYTES: Final = 8  # before each job and each answer
+OUT_OF_CPU_TIME: Final = signal.SIGPROF  # ends a process whose job has used its CPU time
 
 _MAX_OPEN_FILES: Final = 64
 _PR_SET_NO_NEW_PRIVS: Final = 38  # of linux/prctl.h
@@ -40,14 +42,17 @@ def serve_jobs(
 ) -> None:
     """Do the jobs that come through the channel until it is closed. The first answer is that of `set_up`."""
     follow_parent(parent)
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    signal.signal(OUT_OF_CPU_TIME, signal.SIG_DFL)
     with suppress(OSError), channel, channel.makefile("rb") as jobs:  # OSError: the parent is gone
         answer = _answer(_discard_result, set_up)
         _confine(memory_bytes)
         _send(channel, answer)
         while job := jobs.read(int.from_bytes(jobs.read(LENGTH_BYTES), "big")):
-            _limit_cpu(cpu_s)
-            _send(channel, _answer(_do_job, job))
+            # RLIMIT_CPU counts from the start of the process, with a clock that was 10 % ahead of getrusage after 5 s.
+            signal.setitimer(signal.ITIMER_PROF, cpu_s)
+            answer = _answer(_do_job, job)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            _send(channel, answer)
 
 
 def _send(channel: socket.socket, answer: bytes) -> None:
@@ -87,12 +92,22 @@ def _is_lack_of_memory(error: BaseException | None) -> bool:
 
 def _confine(memory_bytes: int) -> None:
     """Limit what this process can do from now on, and what an attacker can do who takes it over."""
+    _discard_output_to_files()
     _lower_limit(resource.RLIMIT_CORE, 0)
-    _lower_limit(resource.RLIMIT_FSIZE, 0)  # no job writes a file
+    _lower_limit(resource.RLIMIT_FSIZE, 0)
     _lower_limit(resource.RLIMIT_NOFILE, _MAX_OPEN_FILES)
     if sys.platform == "linux":
         _lower_limit(resource.RLIMIT_DATA, _data_bytes() + memory_bytes)
         ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _discard_output_to_files() -> None:
+    """Let a library print although no file can be written: what would go to a file is thrown away."""
+    with Path(os.devnull).open("wb") as nothing:
+        for output in (1, 2):
+            with suppress(OSError):  # it is closed
+                if stat.S_ISREG(os.fstat(output).st_mode):
+                    os.dup2(nothing.fileno(), output)
 
 
 def _lower_limit(kind: int, value: int) -> None:
@@ -106,11 +121,3 @@ def _data_bytes() -> int:
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     [kilobytes] = [line.split()[1] for line in status.splitlines() if line.startswith("VmData:")]
     return 1024 * int(kilobytes)
-
-
-def _limit_cpu(cpu_s: float) -> None:
-    """Let the system end this process with SIGXCPU when the next job has used its time."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    soft = math.ceil(usage.ru_utime + usage.ru_stime + cpu_s)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))

@@ -13,7 +13,6 @@ import asyncio
 import logging
 import os
 import pickle
-import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from typing import Final, TypeVar, cast
 
 from p3iv.errors import FeatureError, P3ivError
 from p3iv.serving.plain_values import MAX_BYTES, Readers, make_readers, unpack_value
-from p3iv.serving.worker_process import LENGTH_BYTES, serve_jobs
+from p3iv.serving.worker_process import LENGTH_BYTES, OUT_OF_CPU_TIME, serve_jobs
 from p3iv.validation import make_plain
 
 T = TypeVar("T")
@@ -53,7 +52,7 @@ class WorkerLimits:
     """What one job may use."""
 
     memory_bytes: int  # beyond what the process has after it was set up
-    cpu_s: float  # of all its threads together; the process ends at the next full second
+    cpu_s: float  # of all its threads together, as the system counts it: about a tenth more or less
     wall_s: float
 
 
@@ -132,7 +131,7 @@ class WorkerPool:
                 turn.set_result(None)
         for worker in self._workers:
             worker.close()
-        await asyncio.gather(*self._running)
+        await asyncio.gather(*self._running, return_exceptions=True)
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
     async def _take_worker(self) -> _Worker:
@@ -287,7 +286,7 @@ class _Worker:
         exit_code = await self.stop()
         if self._is_closed:
             return _closed()
-        if exit_code == -signal.SIGXCPU:
+        if exit_code == -OUT_OF_CPU_TIME:
             return JobTooLongError(f"This used more than {self._limits.cpu_s:g} seconds of CPU time and was ended.")
         _log.error("worker_died exit_code=%s", exit_code)
         return _died()
@@ -327,7 +326,7 @@ def _make_error(name: str, args: tuple[object, ...], message: str) -> P3ivError:
     """The error of a job; a FeatureError where this process does not know its class."""
     classes = {each.__name__: each for each in _with_subclasses(P3ivError)}
     try:
-        return classes[name](*args)
+        return classes[name](*map(str, args))
     except (KeyError, TypeError, ValueError):
         return FeatureError(message)
 
