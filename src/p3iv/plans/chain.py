@@ -90,7 +90,9 @@ class Chain:
         return np.stack([_draw_one(forward, self._tables.into, uniforms) for forward in forwards])
 
     def split(self) -> list[Self]:
-        """One chain per window."""
+        """One chain per window; that of a single window is this one, with all that it has computed."""
+        if len(self) == 1:
+            return [self]
         return [self._share(log_emissions=emissions[None]) for emissions in self.log_emissions]
 
     def with_emissions(self, log_emissions: Array) -> Self:
@@ -183,7 +185,9 @@ class RescoredChain(Chain):
         return drawn
 
     def split(self) -> list[Self]:
-        """One chain per window."""
+        """One chain per window; that of a single window is this one, with all that it has computed."""
+        if len(self) == 1:
+            return [self]
         parts = zip(self.log_emissions, self.log_each, strict=True)
         return [self._share(log_emissions=emissions[None], log_each=each[None]) for emissions, each in parts]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -171,13 +172,43 @@ class Sampler(Protocol):
         """Draw for pairs of observations (N, F)."""
 
 
+class ChainDraws(Draws):
+    """The draws of planners that are a chain: all modes give the same plans; computed when they are asked for.
+
+    Args:
+        chain: of all windows.
+        parts: the same as several chains, each of which is computed by itself.
+        uniforms: of exact samples.
+    """
+
+    _parts: Sequence[Chain]
+
+    def __init__(self, chain: Chain, parts: Sequence[Chain], uniforms: Array) -> None:
+        vars(self).update(chain=chain, chain_uniforms=uniforms, _parts=parts)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    @cached_property
+    def marginals(self) -> Array:
+        return np.concatenate([part.marginals() for part in self._parts])
+
+    @cached_property
+    def argmax(self) -> Array:
+        return np.concatenate([part.draw(self.chain_uniforms) for part in self._parts])
+
+    @property
+    def categorical(self) -> Array:
+        return self.argmax
+
+    @cached_property
+    def plan(self) -> Array:
+        return np.concatenate([part.best_paths()[0] for part in self._parts])
+
+
 def draws_of(chain: Chain, uniforms: Array) -> Draws:
-    """The draws of planners that are a chain: all modes give the same plans, and each window is drawn by itself."""
-    parts = chain.split()
-    plans = np.concatenate([part.draw(uniforms) for part in parts])
-    marginals = np.concatenate([part.marginals() for part in parts])
-    best = np.concatenate([part.best_paths()[0] for part in parts])
-    return Draws(marginals, plans, plans, uniforms, best, chain)
+    """The draws of a chain, in which each window is computed by itself."""
+    return ChainDraws(chain, chain.split(), uniforms)
 
 
 class EnsembleSampler:
@@ -204,8 +235,7 @@ def join_draws(parts: Sequence[Draws]) -> Draws:
     uniforms = parts[0].chain_uniforms
     if len(chains) == len(parts):
         joined = join_chains(chains)
-        plans = joined.draw(uniforms)
-        return Draws(joined.marginals(), plans, plans, uniforms, joined.best_paths()[0], joined)
+        return ChainDraws(joined, [joined], uniforms)
     if chains or any(part.plan is not None for part in parts):
         raise ConfigError(
             "--ensemble averages probabilities, so its planners must all be chains, or all be decoded by the default "
