@@ -128,8 +128,8 @@ class PlanDistribution:
             lines += _listed(shares[:top], rest=sum(share for _, share in shares[top:]))
         return "\n".join(lines)
 
-    def to_svg(self) -> str:
-        """The plans merged into one graph, as the content of an SVG file.
+    def to_svg(self, *, vertical: bool = False) -> str:
+        """The plans merged into one graph, as the content of an SVG file; from top to bottom for narrow screens.
 
         Example:
             >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
@@ -137,13 +137,15 @@ class PlanDistribution:
             True
         """
         from p3iv.drawing.graph import merge_plans
-        from p3iv.drawing.graph_drawing import HORIZONTAL, draw_graph
+        from p3iv.drawing.graph_drawing import HORIZONTAL, VERTICAL, draw_graph
         from p3iv.drawing.html import standalone_svg
 
         graph = merge_plans(self.plan, list(self), total=1.0)
-        rest = self.other_plans
-        caption = f"The {counted(len(self), 'most probable plan')} are drawn; all others together: {as_percent(rest)}"
-        return standalone_svg(draw_graph(graph, HORIZONTAL, caption=caption if rest >= 0.01 else ""))
+        number, rest = len(self) - graph.num_pruned_plans, graph.pruned
+        drawn = f"{counted(number, 'plan')} {'is' if number == 1 else 'are'} drawn"
+        caption = f"{drawn}; all others together: {as_percent(rest)}"
+        style = VERTICAL if vertical else HORIZONTAL
+        return standalone_svg(draw_graph(graph, style, caption=caption if rest >= 0.01 else ""))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of the JSON of `p3iv plan`; `from_dict` reads them back to an equal distribution.
