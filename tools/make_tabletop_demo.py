@@ -1,12 +1,12 @@
 """Make `tabletop-demo`, the planner and the clips that come with p3iv.
 
-usage: python tools/make_tabletop_demo.py [--work DIR] [--jobs N]
+usage: python tools/make_tabletop_demo.py [--work DIR] [--jobs N] [--only-steps]
 
 Draws 600 tabletop videos (4 CPU minutes), encodes them with the packaged EfficientNet-lite0 (10), trains P3IV+ on 440
 of them (2), scores it on 100 others and writes src/p3iv/shipped/tabletop-demo: the planner with 16-bit weights, its
-model card, half a minute of two of the 100 videos, and clips.json, which describes them. Nothing is downloaded. The
-same versions on the same machine give the same files, byte for byte. DIR keeps the videos and the run; what it has
-already is not made again.
+model card, half a minute of two of the 100 videos, clips.json, which describes them, and a picture of every step.
+Nothing is downloaded. The same versions on the same machine give the same files, byte for byte. DIR keeps the videos
+and the run; what it has already is not made again. With --only-steps, only the pictures of the steps are drawn.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import torch
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -32,15 +33,18 @@ from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
 from p3iv.evaluation.result import Evaluation
 from p3iv.extraction.extract import extract_features
 from p3iv.extraction.request import ExtractionRequest
+from p3iv.features.thumbnails import as_jpeg
 from p3iv.features.video_file import write_video
 from p3iv.files import atomic_file, atomic_folder, write_text
 from p3iv.metrics.intervals import Interval
 from p3iv.planners.header import BEST, Header, read_header
 from p3iv.readers.folder import write_split
-from p3iv.shipped import CLIPS_FILE, FOLDER, ShippedClip
+from p3iv.shipped import CLIPS_FILE, FOLDER, STEPS_FOLDER, ShippedClip, step_picture_name
+from p3iv.tabletop.art.brush import Pixels
+from p3iv.tabletop.look import make_look
 from p3iv.tabletop.make import make_tabletop
-from p3iv.tabletop.render import render_frames
-from p3iv.tabletop.world import FRAMES_PER_SECOND, write_script
+from p3iv.tabletop.render import draw_close_up, render_frames
+from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, write_script
 from p3iv.training.loop import TrainRequest, train
 from p3iv.types import Progress, Split
 
@@ -54,6 +58,37 @@ MAX_BYTES = 6 * 10**6
 # by eye among the test videos: short, pretty, and with several likely plans of which the first is right.
 CLIPS = (("eggs.mp4", 220, 2), ("repot.mp4", 6, 0))
 CLIP_S = 30  # seconds, from the beginning of the video
+
+STEP_SEED = 90  # of the videos that the pictures of steps are from
+STEP_LOOK = 5  # the one of these videos with the look that all pictures have: a light table, hands that hide little
+STEP_QUALITY = 68
+STEP_PHASE = 0.6  # of a step; the hand acts
+STEP_PHASES = {  # where another moment shows more, chosen by eye
+    "set out a mug": 0.52,
+    "put a tea bag in the mug": 0.66,
+    "sprinkle cocoa on top": 0.64,
+    "set out biscuits": 0.52,
+    "set out a plate": 0.52,
+    "set out a glass": 0.5,
+    "set out a bowl": 0.52,
+    "put the pan on the stove": 0.5,
+    "melt butter in the pan": 0.5,
+    "put the lid on the blender": 0.5,
+    "run the blender": 0.74,
+    "set out a big pot": 0.52,
+    "open the bag of soil": 0.78,
+    "take the plant out of its old pot": 0.42,
+    "trim the dead leaves": 0.4,
+    "clear away the old pot": 0.55,
+    "take out a card": 0.5,
+    "draw a heart on the card": 0.65,
+    "draw a flower on the card": 0.65,
+    "take out an envelope": 0.5,
+    "write the address on the envelope": 0.55,
+    "stick a stamp on the envelope": 0.5,
+    "seal the envelope": 0.7,
+    "tie a ribbon round the envelope": 0.74,
+}
 
 
 def video_id(number: int) -> str:
@@ -123,6 +158,27 @@ def make_clips(folder: Path) -> None:
     write_text(folder / CLIPS_FILE, json.dumps(content, indent=2) + "\n")
 
 
+def find_step(name: str) -> tuple[Execution, int]:
+    """The first video of STEP_SEED that has this step, and the place of the step in it."""
+    executions = (write_script(STEP_SEED, number).execution for number in count())
+    found = next(execution for execution in executions if name in execution.steps)
+    return found, found.steps.index(name)
+
+
+def draw_step(name: str) -> Pixels:
+    """A step from near, while it is being done."""
+    look = make_look((STEP_SEED, STEP_LOOK))
+    return draw_close_up(*find_step(name), look, phase=STEP_PHASES.get(name, STEP_PHASE))
+
+
+def make_step_pictures(folder: Path, names: Sequence[str]) -> None:
+    """Draw a picture of every step that the planner knows."""
+    with atomic_folder(folder / STEPS_FOLDER) as steps:
+        for index, name in enumerate(names):
+            jpeg = as_jpeg(Image.fromarray(draw_step(name)), STEP_QUALITY, optimize=True)
+            (steps / step_picture_name(index)).write_bytes(jpeg)
+
+
 def write_card(folder: Path, header: Header, scores: Evaluation) -> None:
     """Write the model card."""
     reached, split = scores.decoders[scores.decoder], split_videos()
@@ -133,7 +189,8 @@ def write_card(folder: Path, header: Header, scores: Evaluation) -> None:
 
 A small P3IV+ that comes with p3iv: it plans {header.shape.horizon} of the {header.shape.num_actions} steps of the
 tabletop world, nine household procedures drawn as video, from two moments of a video. Made by
-`tools/make_tabletop_demo.py`; the clips beside it are test videos, described in `{CLIPS_FILE}`.
+`tools/make_tabletop_demo.py`; the clips beside it are test videos, described in `{CLIPS_FILE}`, and
+`{STEPS_FOLDER}/` has a picture of every step.
 
 - data: `p3iv data make tabletop --videos {NUM_VIDEOS} --seed {SEED}`; {len(split.train)} videos for training,
   {len(split.val)} for validation, {len(split.test)} for test
@@ -170,7 +227,9 @@ def make_demo(work: Path, jobs: int) -> Path:
     with atomic_folder(FOLDER / NAME) as folder:
         shutil.copytree(halved / "checkpoints", folder / "checkpoints")
         make_clips(folder)
-        write_card(folder, read_header(run / BEST), scores)
+        header = read_header(run / BEST)
+        make_step_pictures(folder, header.names)
+        write_card(folder, header, scores)
     return FOLDER / NAME
 
 
@@ -179,9 +238,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path("build/tabletop-demo"), help="folder of videos and run")
     parser.add_argument("--jobs", type=int, default=1, help="processes that draw and encode")
+    parser.add_argument("--only-steps", action="store_true", help="draw only the pictures of the steps")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    folder = make_demo(options.work, options.jobs)
+    if options.only_steps:
+        folder = FOLDER / NAME
+        make_step_pictures(folder, read_header(folder / BEST).names)
+    else:
+        folder = make_demo(options.work, options.jobs)
     sizes = {path: path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
     for path, size in sizes.items():
         print(f"{size / 1000:8.0f} kB  {path.relative_to(folder)}")

@@ -56,10 +56,10 @@ def draw_thumbnail(picture: Picture, size: Size) -> Image.Image:
     return scaled if turned is None else scaled.transpose(turned)
 
 
-def as_jpeg(image: Image.Image, quality: int = QUALITY) -> bytes:
-    """The bytes of a JPEG; of an image that was made from pixels, without metadata."""
+def as_jpeg(image: Image.Image, quality: int = QUALITY, *, optimize: bool = False) -> bytes:
+    """The bytes of a JPEG; of an image that was made from pixels, without metadata. To optimize it takes longer."""
     buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=quality)
+    image.save(buffer, "JPEG", quality=quality, optimize=optimize)
     return buffer.getvalue()
 
 

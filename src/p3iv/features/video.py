@@ -16,6 +16,8 @@ from p3iv.features.pictures import Picture
 from p3iv.features.video_file import (
     MAX_MISSING_S,
     LibraryError,
+    browser_type,
+    codec_of,
     naming_faults,
     open_video,
     read_end_s,
@@ -93,6 +95,16 @@ class VideoReader:
     def num_seconds(self) -> int:
         """The number of seconds that begin before the video ends; at least one."""
         return max(1, -(-self.length_s.numerator // self.length_s.denominator))
+
+    @property
+    def codec(self) -> str:
+        """The name of its codec, such as h264."""
+        return codec_of(self._stream)
+
+    @property
+    def media_type(self) -> str | None:
+        """Its media type for browsers; None if they do not play it."""
+        return browser_type(self._containers[0], self._stream)
 
     def frames_at(self, moments: Sequence[float], tolerance_s: float = 0.0) -> Iterator[Picture]:
         """The frames at the given seconds, which must be in ascending order.

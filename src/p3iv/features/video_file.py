@@ -50,6 +50,11 @@ CONTAINERS: Final = (
     "ogg",
 )
 
+_QUICKTIME: Final = "qt  "
+_WEBM_CODECS: Final = ("vp8", "vp9", "av1")
+_MP4_CODECS: Final = ("h264", "vp9", "av1")
+_EIGHT_BITS: Final = ("yuv420p", "yuvj420p")  # browsers do not play H.264 with more bits or finer colours
+
 _DEFAULT_RATE: Final = Fraction(30)  # frames per second of a file that has neither times nor a rate
 
 
@@ -95,6 +100,21 @@ def _open_container(path: Path) -> InputContainer:
         return av.open(f"file:{os.fspath(path)}", options=options, metadata_errors="replace")
     except av.ArgumentError as error:  # FFmpeg's answer to other containers
         raise FeatureError(f"is damaged, or its container is not one of {', '.join(CONTAINERS)}") from error
+
+
+def codec_of(stream: VideoStream) -> str:
+    """The name of the codec of a video, such as h264, whichever decoder reads it."""
+    return stream.codec_context.codec.canonical_name
+
+
+def browser_type(container: InputContainer, stream: VideoStream) -> str | None:
+    """The media type of a video for browsers; None if Chromium does not play it."""
+    formats, codec = container.format.name.split(","), codec_of(stream)
+    if "matroska" in formats and codec in _WEBM_CODECS:
+        return "video/webm"
+    brand = container.metadata.get("major_brand", _QUICKTIME)  # old files of QuickTime have none
+    is_played = codec in _MP4_CODECS and (codec != "h264" or stream.codec_context.pix_fmt in _EIGHT_BITS)
+    return "video/mp4" if "mov" in formats and brand != _QUICKTIME and is_played else None
 
 
 def find_fault(path: Path) -> str | None:

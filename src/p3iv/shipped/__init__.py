@@ -1,7 +1,8 @@
 """What comes with p3iv: planners that need no training and no download, each with clips to plan between.
 
 Every folder here is a planner, `tools/make_tabletop_demo.py` makes it, and `clips.json` describes the clips beside it.
-A file or folder of the user that has the same name comes first.
+`steps/` has a picture of every step that the planner knows. A file or folder of the user that has the same name comes
+first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from p3iv.errors import PlanError
 
 FOLDER = Path(__file__).parent
 CLIPS_FILE = "clips.json"
+STEPS_FOLDER = "steps"
 SHIPPED = ("tabletop-demo",)
 
 
@@ -63,6 +65,21 @@ def shipped_clips(planner: str) -> tuple[ShippedClip, ...]:
     """The clips of a planner that comes with p3iv; the first is its example."""
     content = json.loads((FOLDER / planner / CLIPS_FILE).read_text(encoding="utf-8"))
     return tuple(ShippedClip(planner=planner, **{**clip, "steps": tuple(clip["steps"])}) for clip in content)
+
+
+def step_picture_name(index: int) -> str:
+    """The file of the picture of a step; steps are numbered as in the planner's `names`.
+
+    >>> step_picture_name(7)
+    '07.jpg'
+    """
+    return f"{index:02d}.jpg"
+
+
+def shipped_step_picture(planner: str, index: int) -> Path | None:
+    """A picture of a step of a planner that comes with p3iv, (160, 160) as JPEG; None if there is none."""
+    path = FOLDER / planner / STEPS_FOLDER / step_picture_name(index)
+    return path if planner in SHIPPED and path.is_file() else None
 
 
 def shipped_clip(text: str) -> Path | None:

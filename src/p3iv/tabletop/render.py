@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from p3iv.tabletop.acting import GESTURES, Act, Shot
 from p3iv.tabletop.art.brush import Pixels, Point
-from p3iv.tabletop.look import FRAME, Look, make_look
+from p3iv.tabletop.look import FRAME, Look, View, make_look
 from p3iv.tabletop.motion import MOTIONS
 from p3iv.tabletop.stage import HEADROOM, Layer, Stage, Things
 from p3iv.tabletop.tasks import Facts
@@ -22,6 +22,9 @@ from p3iv.tabletop.things import things_in
 from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, RandomStream, Script, write_script
 
 _NOISE_MARGIN = 96  # pixels by which the noise tile is larger than a frame
+
+_CLOSE = 1.75  # enlargement of a picture from near
+_MIDDLE = 20.0  # about half the height of a thing
 
 # the contact sheet: sizes in pixels, colours, procedures
 _CELL, _GAP, _CAPTION, _TITLE = 190, 10, 40, 30
@@ -92,6 +95,18 @@ class Scene:
             self._stage.draw(canvas, overlay, corner)
         return canvas
 
+    def focus(self, number: int, phase: float) -> Point:
+        """The point of the table to look at during a step: between what is held and what it is for."""
+        act = self._acts[number]
+        gesture = act.gesture
+        target = act.place(gesture.target or gesture.source)
+        points = [(target.x, target.y - _MIDDLE)]
+        for overlay in MOTIONS[gesture.kind](act, phase).overlays:
+            if isinstance(overlay, Layer) and overlay.name == gesture.item:
+                points.append((overlay.x, overlay.y - _MIDDLE))
+        x, y = (sum(values) / len(points) for values in zip(*points, strict=True))
+        return x, y
+
     def _ground(self, tables: tuple[Things, ...], shot: Shot, remains: Facts | None, corner: Point) -> Pixels:
         """The things on the table, faded from one state of the table to the next."""
         changing = shot.arrived > 0
@@ -119,6 +134,26 @@ class Scene:
                 age = (time_s / 1.6 + puff / 4) % 1.0
                 drift = 2.5 * math.sin(5 * age + puff) + 5 * age
                 yield Layer("steam", x + drift, y - 22 * age, frozenset({str(int(age * 6))}), place.scale)
+
+
+def draw_close_up(execution: Execution, number: int, look: Look, *, phase: float = 0.6) -> Pixels:
+    """A step from near, (160, 160, 3), without clutter and noise.
+
+    Args:
+        execution: The steps and the tables between them.
+        number: Which of its steps.
+        look: Everything but the camera.
+        phase: How much of the step is done, from 0 to 1.
+    """
+    times = [(float(place), place + 1.0) for place in range(len(execution.steps))]
+    tidy = replace(look, clutter=())
+    nearest = FRAME / 2 / _CLOSE  # to the edge of the table
+    x, y = (
+        min(max(value, nearest), FRAME - nearest) for value in Scene(Stage(tidy), execution, times).focus(number, phase)
+    )
+    shift = (_CLOSE * (FRAME / 2 - x), _CLOSE * (FRAME / 2 - y))
+    stage = Stage(replace(tidy, view=View(_CLOSE, 0.0, shift, mirrored=False)))
+    return Scene(stage, execution, times).draw(number + phase, stage.middle)
 
 
 class Camera:
