@@ -1,4 +1,4 @@
-# make demo, make test: each does all the set-up by itself.
+# make demo, make serve, make test: each does all the set-up by itself.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per process: with more, small matrix products wait for each other under load.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-all soak check check-deps format docs clean
+.PHONY: setup demo serve test test-all soak check check-deps format docs clean
 
 setup: $(READY)
 
@@ -18,10 +18,16 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/p3iv demo demo
 
+# The page and the planner that comes with p3iv, at http://127.0.0.1:8000; Ctrl-C ends it.
+serve: $(READY)
+	$(BIN)/p3iv serve
+
 test: $(READY)
+	$(BIN)/python -m tools.chromium
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-all: $(READY)
+	$(BIN)/python -m tools.chromium
 	$(BIN)/pytest -n 2 --hypothesis-profile explore
 
 # At most 20 minutes on two cores; a new seed each time.

@@ -13,12 +13,15 @@ from soak.disk import run_disk
 from soak.fuzz import run_fuzz
 from soak.inputs import make_examples
 from soak.kills import make_trials, run_kills
-from soak.long_runs import NUMBER, run_long_runs
+from soak.long_runs import NUMBER as NUM_CALLS
+from soak.long_runs import run_long_runs
 from soak.processes import cpu_seconds, start
 from soak.report import Part
+from soak.service import NUMBER as NUM_REQUESTS
+from soak.service import run_service
 
 FULL_MINUTES = 20.0  # with which long runs have their full length
-GROUPS = (("kills", "disk"), ("bombs", "long runs", "fuzz"))  # one process each
+GROUPS = (("kills", "disk"), ("bombs", "long runs", "service", "fuzz"))  # one process each
 PARTS = tuple(part for group in GROUPS for part in group)
 DISK_SHARE = 0.15  # of the time of its process
 
@@ -42,7 +45,7 @@ def run_group(parts: list[str], seed: int, seconds: float, work: Path, keep: Pat
     """Run parts one after the other; the last one takes the time that is left."""
     work.mkdir()
     whole = Part(seed, seconds)
-    examples, number = work / "examples", int(NUMBER * min(1.0, seconds / 60 / FULL_MINUTES))
+    examples, share = work / "examples", min(1.0, seconds / 60 / FULL_MINUTES)
     if {"bombs", "long runs", "fuzz"} & set(parts):
         examples.mkdir()
         make_examples(examples)
@@ -51,7 +54,8 @@ def run_group(parts: list[str], seed: int, seconds: float, work: Path, keep: Pat
         "kills": lambda part: run_kills(part, trials),
         "disk": lambda part: run_disk(part, trials),
         "bombs": lambda part: run_bombs(part, examples, work),
-        "long runs": lambda part: run_long_runs(part, examples, work, number),
+        "long runs": lambda part: run_long_runs(part, examples, work, int(share * NUM_CALLS)),
+        "service": lambda part: run_service(part, int(share * NUM_REQUESTS)),
         "fuzz": lambda part: run_fuzz(part, examples, keep),
     }
     for name in parts:

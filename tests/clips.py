@@ -36,6 +36,7 @@ def write_clip(
     codec: str = "libx264",
     options: Mapping[str, str] | None = None,
     size: tuple[int, int] = (NUM_BITS * SQUARE, 32),
+    pixel_format: str = "yuv420p",
     aspect: Fraction | None = None,
     rotation: float = 0.0,
     container_options: Mapping[str, str] | None = None,
@@ -44,7 +45,7 @@ def write_clip(
     with av.open(path, "w", options=dict(container_options or {})) as container:
         stream = cast(VideoStream, container.add_stream(codec, rate=25, options=dict(options or {})))
         stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
+        stream.pix_fmt = pixel_format
         stream.time_base = stream.codec_context.time_base = Fraction(1, 1000)
         if aspect is not None:
             stream.codec_context.sample_aspect_ratio = aspect

@@ -8,15 +8,25 @@ import zipfile
 from contextlib import chdir
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from PIL import Image
 
 from commands import RunP3iv
 from p3iv import Planner
 from p3iv.errors import PlanError
 from p3iv.features.video import VideoReader
 from p3iv.planners.header import BEST, read_header
-from p3iv.shipped import FOLDER, SHIPPED, ShippedClip, shipped_clip, shipped_clips, shipped_planner
+from p3iv.shipped import (
+    FOLDER,
+    SHIPPED,
+    ShippedClip,
+    shipped_clip,
+    shipped_clips,
+    shipped_planner,
+    shipped_step_picture,
+)
 from p3iv.tabletop.make import annotations_of
 from p3iv.tabletop.world import write_script
 from tools import make_tabletop_demo as script
@@ -85,6 +95,35 @@ def test_the_planner_was_trained_on_the_training_videos_alone() -> None:
     videos = [write_script(script.SEED, number) for number in range(script.NUM_VIDEOS)]
     seen = {step.action for v in annotations_of(videos, 0).videos if v.id in split.train for step in v.steps}
     assert seen <= set(header.names)
+
+
+def test_every_step_has_a_small_picture_of_its_own() -> None:
+    names = read_header(FOLDER / "tabletop-demo" / BEST).names
+    paths = [shipped_step_picture("tabletop-demo", index) for index in range(len(names))]
+    found = [path for path in paths if path is not None]
+    assert len(found) == len(names)
+    assert len({path.read_bytes() for path in found}) == len(names)
+    for path in found:
+        assert path.stat().st_size < 5000
+        with Image.open(path) as image:
+            assert (image.format, image.size) == ("JPEG", (160, 160))
+            assert not image.getexif()
+            assert "comment" not in image.info
+    for planner, index in (("tabletop-demo", len(names)), ("tabletop-demo", -1), ("elsewhere", 0), ("../shipped", 0)):
+        assert shipped_step_picture(planner, index) is None
+
+
+@pytest.mark.parametrize("index", [0, 42, 89])
+def test_the_picture_of_a_step_shows_it(index: int) -> None:
+    path = shipped_step_picture("tabletop-demo", index)
+    assert path is not None
+    name = read_header(FOLDER / "tabletop-demo" / BEST).names[index]
+    execution, place = script.find_step(name)
+    assert execution.steps[place] == name
+    with Image.open(path) as image:
+        shown = np.asarray(image).astype(int)
+    assert np.abs(shown - script.draw_step(name)).mean() < 5  # of 255; JPEG changes pixels a little
+    assert np.abs(shown - script.draw_step("swirl the mug by hand")).mean() > 10
 
 
 def test_all_of_it_is_small_and_in_the_wheel(tmp_path: Path) -> None:

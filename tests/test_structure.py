@@ -16,8 +16,8 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
-MAX_LEVELS = 24
-MAX_MODULES = 188
+MAX_LEVELS = 26
+MAX_MODULES = 202
 MAX_LAYERS = 19
 MAX_LINES = 400
 MIN_MEDIAN_LINES = 120

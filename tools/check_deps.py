@@ -23,6 +23,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from p3iv.environment import FOR_DEVELOPERS
 from tools.environments import (
     ROOT,
     Environment,
@@ -49,6 +50,7 @@ class Uses:
 
 ENCODERS = ("tests/encoders/test_encoders.py", "tests/test_moments.py", "tests/cli/test_demo.py")
 ONNX = ("tests/test_export.py", "tests/planners/test_onnx_planner.py")
+SERVING = ("tests/serving/test_api.py", "tests/serving/test_security.py")
 TRACKING = ("tests/training/test_tracking.py",)
 USES: Mapping[str, Uses] = {
     "numpy": Uses("numpy", ("tests/features/test_arrays.py", "tests/features/test_store.py", "tests/test_planner.py")),
@@ -67,6 +69,11 @@ USES: Mapping[str, Uses] = {
     "onnx": Uses("onnx", ONNX),
     "onnxruntime": Uses("onnxruntime", ONNX),
     "huggingface-hub": Uses("huggingface_hub", ("tests/test_hub.py", "tests/encoders/test_encoders.py")),
+    "fastapi": Uses("fastapi", SERVING),
+    "starlette": Uses("starlette", SERVING),
+    "uvicorn": Uses("uvicorn", SERVING),
+    "h11": Uses("h11", SERVING),
+    "prometheus-client": Uses("prometheus_client", SERVING),
     "ray": Uses("ray", ("tests/test_parallel.py",)),
     "tensorboard": Uses("tensorboard", TRACKING),
     "mlflow-skinny": Uses("mlflow", TRACKING),
@@ -121,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def lowest_versions() -> dict[str, str]:
     """The lower bound of every package that p3iv needs for its use, except torch."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    optional = {name: lines for name, lines in project["optional-dependencies"].items() if name not in ("dev", "docs")}
+    optional = {name: lines for name, lines in project["optional-dependencies"].items() if name not in FOR_DEVELOPERS}
     requirements = [Requirement(line) for lines in (project["dependencies"], *optional.values()) for line in lines]
     return {
         canonical(each.name): next(one.version for one in each.specifier if one.operator == ">=")

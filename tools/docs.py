@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fastapi.routing import APIRoute
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -23,6 +24,8 @@ sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # of `python tools/
 
 from p3iv import catalogue, config  # noqa: E402
 from p3iv.cli.app import app  # noqa: E402
+from p3iv.serving.routes import router  # noqa: E402
+from p3iv.serving.settings import describe_limits  # noqa: E402
 from tools.python_reference import python_reference  # noqa: E402
 
 
@@ -102,6 +105,23 @@ def metrics() -> str:
     return "\n\n".join(sections)
 
 
+def limits() -> str:
+    """The limits of the service."""
+    rows = [(f"`{name}`", f"{default:,}", about) for name, default, about in describe_limits()]
+    return table(("limit", "default", "meaning"), rows)
+
+
+def routes() -> str:
+    """The routes of the service with the first sentence about each."""
+    rows = [
+        (f"`{method} {route.path}`", (inspect.getdoc(route.endpoint) or "").replace("\n", " "))
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+        for method in sorted(route.methods or ())
+    ]
+    return table(("route", "answer"), rows)
+
+
 def decoders() -> str:
     """The catalogue of decoders."""
     rows = [(f"`{decoder.name}`", decoder.label, decoder.about) for decoder in catalogue.DECODERS.values()]
@@ -128,6 +148,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "decoders": ("docs/reference/metrics.md", decoders),
     "sampling modes": ("docs/reference/metrics.md", sampling_modes),
     "python": ("docs/reference/python.md", python_reference),
+    "routes": ("docs/reference/service.md", routes),
+    "limits": ("docs/reference/service.md", limits),
     "loss terms": ("docs/reference/run_folder.md", loss_terms),
 }
 

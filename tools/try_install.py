@@ -70,6 +70,7 @@ REFUSED = (  # with what to install, at once
     ("compare", "kitchen", "--engine", "ray", "--out", "refused"),
     ("train", "kitchen", "--out", "refused", "--track", "tensorboard", *SMALL),
     ("export", "plus", "--out", "refused.onnx"),
+    ("serve", "plus"),
     ("push", "plus", "someone/kitchen", "--licence", "apache-2.0"),
 )
 IN_PYTHON = """

@@ -11,7 +11,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-FOR_DEVELOPERS = ("dev", "docs")  # extras that no command of ours needs
+FOR_DEVELOPERS = ("dev", "docs", "browser")  # extras that no command of ours needs
 
 _REQUIREMENT = re.compile(r"(?P<spec>(?P<name>[\w.-]+)[^;]*)(;.*extra == ['\"](?P<extra>[\w-]+)['\"])?")
 

@@ -29,6 +29,8 @@ PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 ONE_MOMENT = (*(suffix for suffix in PICTURES if suffix != ".gif"), ".npy")  # files that take no @SECONDS
 
+MAX_VALUE = 1e9  # of features; sums of larger ones are not finite
+
 OnNote = Callable[[str], object]
 
 # A text or path, a video and its second, a picture (an array or a PIL image), or features (F,): see `p3iv.Planner`.
@@ -121,8 +123,8 @@ class MomentReader:
             raise PlanError(
                 f"The {which} has the shape {array.shape}, but this planner was trained on features of ({width},)."
             )
-        if not np.isfinite(array).all():
-            raise PlanError(f"The {which} has values that are not finite.")
+        if not (np.abs(array) <= MAX_VALUE).all():
+            raise PlanError(f"The {which} has values that are not finite, or beyond {MAX_VALUE:g}.")
         return array
 
     def _read_text(self, text: str) -> Array:
@@ -140,14 +142,19 @@ class MomentReader:
                 kind = "a file of features" if file.suffix.lower() == ".npy" else "a picture"
                 raise PlanError(f"{video} is {kind}: give it without a time.")
             return join_rows(encode_moment(file, second, self.encoder), self._observation)
-        if (dataset := self._find_dataset()) is None:
+        if (dataset := self.find_dataset()) is None:
             raise PlanError(f"There is no file {shown(video)}. A moment is {MOMENT_FORMS}.")
         from p3iv.data.observations import observe_moments
 
         found: Array = observe_moments(dataset, [(video, second)], self._observation)[0]
         return found
 
-    def _find_dataset(self) -> Dataset | None:
+    def find_dataset(self) -> Dataset | None:
+        """The dataset that VIDEO@SECONDS is looked up in: the one that was named, or that of the planner's own run.
+
+        Raises:
+            DatasetError: it is not there, or its features are not those of the planner's encoder.
+        """
         if self.dataset is None and (self._run or self._data):
             from p3iv.planners.header import BEST
             from p3iv.training.run_folder import ENVIRONMENT_FILE, dataset_of

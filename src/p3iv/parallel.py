@@ -6,8 +6,10 @@ The nodes of a cluster need this package and see the same folders under the same
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -131,14 +133,13 @@ def _exit_without(parent: int) -> None:
 def _run_on_ray(
     work: Callable[[Item], Result], waiting: deque[Item], *, address: str | None, jobs: int
 ) -> Iterator[tuple[Item, Result | WorkerLost]]:
-    _require_ray()
+    connect_to_ray(address, jobs)
     import ray
     from ray.exceptions import RayError, RayTaskError
 
     def call(item: Item) -> Result:  # Ray takes functions only, not a functools.partial
         return work(item)
 
-    _connect(address, jobs)
     try:
         remote = ray.remote(num_cpus=1, max_retries=_RAY_RETRIES)(call)
         started: dict[Any, Item] = {}
@@ -160,17 +161,29 @@ def _run_on_ray(
         ray.shutdown()
 
 
-def _connect(address: str | None, jobs: int) -> None:
+def connect_to_ray(address: str | None, num_cpus: int) -> None:
+    """Join a Ray cluster, or start one on this machine that only its user can reach; `ray.shutdown()` leaves it.
+
+    Args:
+        address: HOST:PORT of a cluster; None starts one.
+        num_cpus: of one that is started, which is how many tasks it runs at a time.
+
+    Raises:
+        ConfigError: the cluster cannot be joined.
+        MissingExtraError: Ray is not installed.
+    """
+    _require_ray()
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        prepare_own_cluster()
+        import ray
+
+        # "local", because without an address Ray joins the cluster that the machine last heard of, dead or alive
+        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, **options)
+        return
     import ray
     from ray.exceptions import RayError
 
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address is None:
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about a coming change
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a user's machine is reported unasked
-        # "local", because without an address Ray joins the cluster that the machine last heard of, dead or alive
-        ray.init(address="local", num_cpus=jobs, include_dashboard=False, **options)
-        return
     _require_listener(address)
     try:
         ray.init(address=address, **options)
@@ -180,6 +193,19 @@ def _connect(address: str | None, jobs: int) -> None:
             f"--address {address}: this cluster cannot be joined ({reason}). It needs the same versions of Ray and "
             f"Python as here and, where it asks for a token, the same one in RAY_AUTH_TOKEN with RAY_AUTH_MODE=token."
         ) from error
+
+
+def prepare_own_cluster() -> None:
+    """Set what Ray reads from the environment when it is imported and when it starts processes of its own."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about a coming change
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a user's machine is reported unasked
+    if "ray" in sys.modules:  # then it has read the following ones
+        return
+    # Whoever reaches a port of Ray can run code with it. By default they listen on all addresses of a Linux machine.
+    # Without "clusters", which this variable is about on all systems, they listen on 127.0.0.1.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    os.environ["RAY_AUTH_MODE"] = "token"  # against other users of this machine
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
 def _require_listener(address: str) -> None:

@@ -97,7 +97,7 @@ class Planner:
         files = [file_of(place, backend) for place in places]
         loaded = load_backend(files, device, backend)
         run = places[0] if places[0].is_dir() else None
-        choice = _choose_encoder(files[0], encoder)
+        choice = choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
         return cls(loaded, reader, source=None if ensemble else places[0])
 
@@ -115,6 +115,11 @@ class Planner:
     def names(self) -> tuple[str, ...]:
         """The actions that plans are made of."""
         return self.header.names
+
+    @property
+    def moments(self) -> MomentReader:
+        """Reads moments as the planner needs them; knows the dataset and the encoder."""
+        return self._reader
 
     @property
     def backend(self) -> str:
@@ -351,7 +356,7 @@ def _settings(num_samples: int | None, seed: int) -> SampleSettings:
     return SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
 
 
-def _choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:
+def choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:
     """What the user says about the encoder; of an exported planner, by default the file beside it."""
     beside = encoder_beside(planner)
     if planner.suffix.lower() != SUFFIX or not beside.is_file() or (choice and (choice.name or choice.weights)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -70,7 +70,11 @@ def read_model(path: Path, model: type[ModelT], *, error: type[P3ivError], advic
 
 def explain(error: ValidationError) -> str:
     """The first problem of a pydantic error as a sentence: where it is, what was found, what was expected."""
-    problems = error.errors(include_url=False)
+    return explain_problems(error.errors(include_url=False))
+
+
+def explain_problems(problems: Sequence[Any]) -> str:
+    """The first of the problems that a pydantic error lists, as a sentence."""
     first = problems[0]
     if first["type"] == "missing":
         return f"`{_place(first['loc'])}` is missing"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import re
 import resource
 import signal
 import socket
@@ -32,6 +33,8 @@ Argument = TypeVar("Argument")
 
 LENGTH_BYTES: Final = 8  # before each job and each answer
 OUT_OF_CPU_TIME: Final = signal.SIGPROF  # ends a process whose job has used its CPU time
+
+_NO_MEMORY: Final = re.compile("can't allocate memory|bad_alloc|[Ff]ailed to allocate")  # of torch and onnxruntime
 
 _MAX_OPEN_FILES: Final = 64
 _PR_SET_NO_NEW_PRIVS: Final = 38  # of linux/prctl.h
@@ -84,7 +87,7 @@ def _answer(work: Callable[[Argument], object], argument: Argument) -> bytes:
 def _is_lack_of_memory(error: BaseException | None) -> bool:
     """Whether an error, or one that led to it, is a MemoryError or what torch and onnxruntime raise in its place."""
     while error is not None:
-        if isinstance(error, MemoryError) or (not isinstance(error, P3ivError) and "alloc" in str(error)):
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
             return True
         error = error.__cause__ or error.__context__
     return False

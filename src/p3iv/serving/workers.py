@@ -13,10 +13,11 @@ import asyncio
 import logging
 import os
 import pickle
+import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
@@ -80,7 +81,8 @@ class WorkerPool:
         self._workers = [_Worker(set_up, limits, readers) for _ in range(num_workers)]
         self._idle = list(self._workers)
         self._turns: deque[asyncio.Future[_Worker | None]] = deque()  # of the jobs that wait
-        self._running: set[asyncio.Task[object]] = set()
+        self._num_starting = 0
+        self._running: set[asyncio.Task[object]] = set()  # jobs and starts
         self._max_waiting = max_waiting
         self._is_closed = False
 
@@ -114,10 +116,7 @@ class WorkerPool:
         """
         job = pickle.dumps((work, args))
         worker = await self._take_worker()
-        task = asyncio.create_task(self._finish(worker, job))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        outcome = await asyncio.shield(task)
+        outcome = await asyncio.shield(self._finish_in_background(self._finish(worker, job)))
         if isinstance(outcome, P3ivError):
             raise outcome
         return cast(T, outcome)
@@ -134,17 +133,45 @@ class WorkerPool:
         await asyncio.gather(*self._running, return_exceptions=True)
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
+    def _finish_in_background(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """Do something to its end, even if nobody waits for it."""
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
     async def _take_worker(self) -> _Worker:
-        """Wait for a worker without a job; one with a process is taken first."""
+        """Wait for a process without a job; if all have one, another is started, and the first free one is taken."""
         if self._is_closed:
             raise _closed()
+        if (free := next((worker for worker in self._idle if worker.is_running), None)) is not None:
+            self._idle.remove(free)
+            return free
         if self._idle:
-            chosen = next((worker for worker in self._idle if worker.is_running), self._idle[0])
-            self._idle.remove(chosen)
-            return chosen
-        if self.waiting >= self._max_waiting:
+            self._start_another()
+        if self.waiting >= self._max_waiting + self._num_starting:
             raise QueueFullError(f"The service is busy: {self.waiting} jobs wait already. Try again in a moment.")
         return await self._wait_for_turn()
+
+    def _start_another(self) -> None:
+        """Start a process for a worker that has none, beside the jobs."""
+        self._num_starting += 1
+        self._finish_in_background(self._start(self._idle.pop()))
+
+    async def _start(self, worker: _Worker) -> None:
+        """Start a process. An error is raised in the job that waits longest; in all, if no process is left for them."""
+        try:
+            await worker.start()
+        except P3ivError as error:
+            self._idle.append(worker)
+            waiting = [turn for turn in self._turns if not turn.done()]
+            for turn in waiting if len(self._idle) == len(self._workers) else waiting[:1]:
+                self._turns.remove(turn)
+                turn.set_exception(error)
+        else:
+            self._give_back(worker)
+        finally:
+            self._num_starting -= 1
 
     async def _wait_for_turn(self) -> _Worker:
         turn: asyncio.Future[_Worker | None] = asyncio.get_running_loop().create_future()
@@ -154,7 +181,7 @@ class WorkerPool:
         except asyncio.CancelledError:
             if turn in self._turns:
                 self._turns.remove(turn)
-            elif not turn.cancelled() and (given := turn.result()) is not None:
+            elif not turn.cancelled() and turn.exception() is None and (given := turn.result()) is not None:
                 self._give_back(given)  # it was given to this job just before the job was cancelled
             raise
         if worker is None:
@@ -162,7 +189,12 @@ class WorkerPool:
         return worker
 
     def _give_back(self, worker: _Worker) -> None:
-        """Give a worker to the job that waits longest."""
+        """Give a worker to the job that waits longest; one whose process has died gets a new one first."""
+        if not worker.is_running:
+            self._idle.append(worker)
+            if any(not turn.done() for turn in self._turns) and not self._is_closed:
+                self._start_another()
+            return
         while self._turns:
             turn = self._turns.popleft()
             if not turn.done():  # else it was cancelled
@@ -200,9 +232,6 @@ class _Worker:
         Raises:
             P3ivError: of the job, of `set_up`, or for what became of the process.
         """
-        if not self.is_running:
-            await self.stop()
-            await self._start()
         try:
             async with asyncio.timeout(self._limits.wall_s):
                 answer = await self._ask(job)
@@ -235,15 +264,20 @@ class _Worker:
             process.close()
         return exit_code
 
-    async def _start(self) -> None:
-        """Start a process and wait until it is set up."""
+    async def start(self) -> None:
+        """Start a process and wait until it is set up.
+
+        Raises:
+            P3ivError: of `set_up`.
+        """
+        await self.stop()
         if self._is_closed:
             raise _closed()
         try:
             channel = self._start_process()
         except OSError as error:
             _log.error("worker_not_started error=%s", type(error).__name__)
-            raise WorkerDiedError("No process can be started for this job. Try again in a moment.") from error
+            raise QueueFullError("No process can be started for this job. Try again in a moment.") from error
         self._reader, self._writer = await asyncio.open_connection(sock=channel, limit=_BUFFER_BYTES)
         try:
             failure = WorkerDiedError("A process for jobs cannot be set up: an unexpected error.")
@@ -258,7 +292,7 @@ class _Worker:
         args = (theirs, os.getpid(), self._set_up, self._limits.memory_bytes, self._limits.cpu_s)
         process = get_context("spawn").Process(target=serve_jobs, args=args, daemon=True)
         try:
-            with theirs:
+            with theirs, _without_interrupts():
                 process.start()
         except BaseException:
             ours.close()
@@ -308,6 +342,16 @@ class _Worker:
         await self.stop()
         _log.error("worker_answer_refused")
         raise _died()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach, not even before they ignore it themselves."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _do_nothing() -> None:

@@ -1,0 +1,146 @@
+"""Moments of requests as observations of a planner: features are computed once per video, encoder and second."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from p3iv.data.folder import Dataset
+from p3iv.data.observations import ObservationReader
+from p3iv.errors import DatasetError
+from p3iv.features.observation import join_rows, rows_around
+from p3iv.serving.jobs import EncoderFacts, VideoFacts, encode_picture_file, encode_seconds
+from p3iv.serving.library import KnownVideo
+from p3iv.serving.problems import ServiceError
+from p3iv.serving.uploads import Upload
+from p3iv.serving.workers import WorkerPool
+from p3iv.types import Array
+
+MAX_ROWS: Final = 8192  # kept in memory: 42 MB of 1,280 values each
+
+Key = tuple[str, str | None, int]  # content of a file, fingerprint of the encoder, second
+
+
+class RowCache:
+    """Rows of features by their key; the least recently used is dropped first."""
+
+    def __init__(self, max_rows: int = MAX_ROWS) -> None:
+        self._rows: OrderedDict[Key, Array] = OrderedDict()
+        self._max_rows = max_rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, key: Key) -> Array | None:
+        if (row := self._rows.get(key)) is not None:
+            self._rows.move_to_end(key)
+        return row
+
+    def put(self, key: Key, row: Array) -> None:
+        self._rows[key] = row
+        self._rows.move_to_end(key)
+        while len(self._rows) > self._max_rows:
+            self._rows.popitem(last=False)
+
+
+class Observer:
+    """Turns moments into observations.
+
+    Args:
+        pool: the processes that decode and encode.
+        encoder: that they have; None if there is none.
+        observation: how the planner joins the rows around a moment.
+        dataset: whose stored features are used for its videos, if there is one.
+    """
+
+    def __init__(
+        self, pool: WorkerPool, encoder: EncoderFacts | None, observation: str, dataset: Dataset | None
+    ) -> None:
+        self._pool, self._encoder, self._observation = pool, encoder, observation
+        self._stored = ObservationReader(dataset, observation) if dataset and dataset.features is not None else None
+        self.cache = RowCache()
+        self._pending: dict[Key, asyncio.Future[None]] = {}
+
+    def observe_stored(self, video: KnownVideo, second: float) -> Array | None:
+        """The observation of a moment from the features of the dataset; None if they do not have it.
+
+        Raises:
+            ServiceError: they do not have it, and there is no file to compute it from.
+        """
+        if video.dataset_video is None or self._stored is None:
+            return None
+        try:
+            self._stored.check_moment(video.dataset_video, second)
+        except DatasetError as error:
+            if video.path is not None:
+                return None
+            raise ServiceError(422, f"The dataset has no features at {second:g} s of this video.") from error
+        found: Array = self._stored.observe([(video.dataset_video, second)])[0]
+        return found
+
+    async def observe_video(self, video: KnownVideo, facts: VideoFacts, second: float) -> Array:
+        """The observation at a second of a video file."""
+        if not 0 <= second <= facts.length_s:
+            length = math.floor(10 * facts.length_s) / 10
+            raise ServiceError(
+                422, f"The video is {length:g} s long, asked for {second:g} s.", f"Give 0 to {length:g}."
+            )
+        seconds = [int(each) for each in rows_around(second, max(1, math.ceil(facts.length_s)))]
+        rows = await self._rows(video, facts, seconds)
+        return join_rows(rows, self._observation)
+
+    async def observe_picture(self, picture: Upload) -> Array:
+        """The observation of a picture."""
+        key = (picture.id, self._fingerprint(), 0)
+        if (row := self.cache.get(key)) is None:
+            [row] = await self._pool.run(encode_picture_file, picture.path)
+            self.cache.put(key, row)
+        return join_rows(row[None], self._observation)
+
+    async def _rows(self, video: KnownVideo, facts: VideoFacts, seconds: Sequence[int]) -> Array:
+        """The rows of some seconds, (N, F): from the cache, from a request that is computing them, or computed now."""
+        content, fingerprint = video.content_key, self._fingerprint()
+        keys: list[Key] = [(content, fingerprint, second) for second in seconds]
+        found: dict[Key, Array] = {}
+        while missing := [key for key in dict.fromkeys(keys) if key not in found]:
+            for key in missing:
+                if (row := self.cache.get(key)) is not None:
+                    found[key] = row
+            wanted = [key for key in missing if key not in found and key not in self._pending]
+            if wanted:
+                assert video.path is not None  # noqa: S101 a video without a file is answered by observe_stored
+                found |= await self._encode(video.path, facts, wanted)
+            elif others := [self._pending[key] for key in missing if key in self._pending]:
+                await asyncio.wait(others)
+        return np.stack([found[key] for key in keys])
+
+    async def _encode(self, path: Path, facts: VideoFacts, keys: Sequence[Key]) -> dict[Key, Array]:
+        """Encode some seconds of a video; other requests for the same ones wait for the end of this."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending |= dict.fromkeys(keys, done)
+        try:
+            seconds = tuple(second for *_, second in keys)
+            rows = await self._pool.run(encode_seconds, path, facts.length_s, seconds)
+            found = dict(zip(keys, rows, strict=True))
+            for key, row in found.items():
+                self.cache.put(key, row)
+            return found
+        finally:
+            for key in keys:
+                del self._pending[key]
+            done.set_result(None)
+
+    def _fingerprint(self) -> str | None:
+        if self._encoder is None:
+            raise ServiceError(
+                422,
+                "This service has no encoder for videos and pictures.",
+                "Take a moment of the dataset, or give features.",
+            )
+        return self._encoder.fingerprint
