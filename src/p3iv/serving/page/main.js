@@ -1,0 +1,82 @@
+/**
+ * The page of `p3iv serve`: choose two moments of a video, read the plans between them.
+ *
+ * How it is cut: `store.js` holds the state; `starting`, `library`, `playback` and `planning` change it and talk to the
+ * service (`api`, `events`, `uploading`); custom elements (`video-*`, `moment-card`, `plan-*`, `query-settings`) show
+ * it. `types.js` describes the data.
+ *
+ * Names that tests and style sheets may rely on:
+ * - body[data-phase]: loading, empty, video, start, goal, planning, plans, error
+ * - video-stage[data-shows]: loading, empty, upload, video, frames, nothing, problem
+ * - plan-panel#plans[data-shows]: guide, waiting, plans, problem; [data-planning] while a request is under way
+ * - #choose-video, #choose-file, #file-input, #cancel-upload; #start-picture, #start-file (goal too)
+ * - #videos-dialog, #video-search, [data-video=ID], [data-delete=ID]
+ * - #play, #start-handle, #goal-handle (sliders), #start-time, #goal-time, #set-start, #set-goal, #whole-video
+ * - [data-step=NAME] in the list of the plan, [data-plan=INDEX] in the rows (aria-pressed: chosen), #more-plans
+ * - #cancel-planning, [data-action=retry], [data-action=way-back]
+ * - #copy-text, #copy-json, #save-svg, #settings, #seed-field, #number-field, [data-copy=curl], [data-copy=p3iv]
+ * - #help-button, #help-dialog, #keys-on, #token-dialog, #token, #announcer (live region)
+ *
+ * @import {State} from "./types.js"
+ */
+
+import "./video-bar.js";
+import "./video-list.js";
+import "./video-stage.js";
+import "./video-controls.js";
+import "./video-timeline.js";
+import "./moment-card.js";
+import "./plan-panel.js";
+import "./plan-summary.js";
+import "./plan-steps.js";
+import "./plan-rows.js";
+import "./plan-graph.js";
+import "./plan-tools.js";
+import "./query-settings.js";
+import { find, make } from "./dom.js";
+import { acceptDrops } from "./file-drop.js";
+import { counted } from "./format.js";
+import { acceptKeys } from "./keyboard.js";
+import { listen, startUp } from "./starting.js";
+import { store } from "./store.js";
+
+/** @param {State} state */
+function phaseOf(state) {
+  if (state.videoProblem || state.planProblem) return "error";
+  if (state.planning) return "planning";
+  if (state.answer) return "plans";
+  if (!state.info) return "loading";
+  if (state.goal) return "goal";
+  if (state.start) return "start";
+  return state.video ? "video" : "empty";
+}
+
+/** What the planner is, in the head and at the foot of the page. @param {State} state */
+function showPlanner({ info }) {
+  if (!info) return;
+  document.body.classList.toggle("no-encoder", info.encoder === null);
+  document.body.classList.toggle("no-pictures", info.encoder?.pictures !== true);
+  const { planner, horizons, actions } = info;
+  find(document, "#planner-name").textContent = planner.name;
+  const plans = `It knows ${counted(actions.length, "step")}, and its plans always have ${horizons.join(" or ")}.`;
+  const about = `Planner ${planner.name} (${planner.method}), trained on ${planner.data_label}.`;
+  find(document, "#about").textContent = `${about} ${plans}`;
+  find(document, "#known-steps ul").replaceChildren(...actions.map((name) => make("li", {}, name)));
+  find(document, "#known-steps").hidden = false;
+}
+
+store.watch(["videoProblem", "planProblem", "planning", "answer", "info", "start", "goal", "video"], () => {
+  document.body.dataset.phase = phaseOf(store.state);
+});
+store.watch(["info"], () => showPlanner(store.state));
+for (const closing of document.querySelectorAll("[data-close]")) {
+  closing.addEventListener("click", () => closing.closest("dialog")?.close());
+}
+find(document, ".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the fragment of the address holds the query
+  find(document, "#plans").focus();
+});
+acceptDrops();
+acceptKeys();
+listen();
+void startUp();

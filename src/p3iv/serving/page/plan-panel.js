@@ -1,0 +1,126 @@
+/** The right half of the page: what to do first, how planning goes on, what went wrong, or the plans. */
+
+import { button, find, make } from "./dom.js";
+import { cancelPlanning, setMoment } from "./planning.js";
+import { problemBox } from "./problems.js";
+import { lengthOf, store } from "./store.js";
+import { openVideos } from "./video-bar.js";
+import { View } from "./view.js";
+
+/** @import {Problem, Progress, State} from "./types.js" */
+
+export class PlanPanel extends View {
+  static watches = /** @type {const} */ ([
+    "info",
+    "video",
+    "start",
+    "goal",
+    "planning",
+    "answer",
+    "chosen",
+    "planProblem",
+    "videoProblem",
+  ]);
+
+  #title = make("h2", { id: "plan-title" });
+  #progress = make("progress", { class: "plan-progress", "aria-label": "Planning" });
+  #stage = make("span", { class: "stage-words" });
+  #problem = make("div", { class: "panel-problem" });
+  #skeleton = make("div", { class: "skeleton", "aria-hidden": "true" });
+
+  /** @type {Problem | null} */
+  #shownProblem = null;
+
+  build() {
+    const cancel = button(null, "Cancel", cancelPlanning, { class: "button small", id: "cancel-planning" });
+    const status = make("div", { class: "status" }, this.#stage, cancel);
+    const top = make("div", { class: "panel-top" }, this.#title, status);
+    this.prepend(top, this.#progress, this.#problem, this.#skeleton);
+    find(this, "#whole-video").addEventListener("click", useWholeVideo);
+  }
+
+  /** @param {State} state */
+  render(state) {
+    const { planning, answer, chosen, planProblem } = state;
+    const shows = whatToShow(state);
+    this.dataset.shows = shows;
+    this.toggleAttribute("data-planning", planning !== null);
+    find(this, ".results").setAttribute("aria-busy", `${planning !== null}`);
+    this.#title.textContent = titleOf(shows, chosen, answer?.plans.length ?? 0);
+    this.#renderProgress(planning);
+    this.#renderGuide(state);
+    this.#renderProblem(planProblem);
+    fillSkeleton(this.#skeleton, state.info?.horizons[0] ?? 3);
+  }
+
+  /** @param {Progress | null} planning */
+  #renderProgress(planning) {
+    const isCounted = planning?.stage === "encoding" && planning.total > 0;
+    this.#stage.textContent = planning ? wordsOf(planning) : "";
+    if (isCounted) this.#progress.value = planning.done / planning.total;
+    else this.#progress.removeAttribute("value");
+  }
+
+  /** @param {State} state */
+  #renderGuide({ video, start, goal }) {
+    const done = { video: video !== null, start: start !== null, goal: goal !== null };
+    for (const [name, isDone] of Object.entries(done)) {
+      const item = find(this, `[data-guide="${name}"]`);
+      item.classList.toggle("is-done", isDone);
+      find(item, ".sr").textContent = isDone ? "Done: " : "";
+    }
+    find(this, "#whole-video").hidden = video === null;
+  }
+
+  /** @param {Problem | null} problem */
+  #renderProblem(problem) {
+    if (problem === this.#shownProblem) return;
+    this.#shownProblem = problem;
+    this.#problem.replaceChildren();
+    if (problem) this.#problem.append(problemBox(problem, { text: "Choose another video", run: openVideos }));
+  }
+}
+
+/** @typedef {"guide" | "waiting" | "problem" | "plans"} Shows */
+
+/** @param {State} state @returns {Shows} */
+function whatToShow({ info, start, goal, video, answer, planProblem, videoProblem }) {
+  if (planProblem) return "problem";
+  if (answer) return "plans";
+  if (start && goal) return "waiting";
+  return info || video || videoProblem ? "guide" : "waiting";
+}
+
+/** @param {Shows} shows @param {number} chosen @param {number} number of plans */
+function titleOf(shows, chosen, number) {
+  if (shows === "guide") return "Three things to do";
+  if (shows === "problem") return "No plan";
+  if (shows === "waiting") return "Planning";
+  return chosen === 0 ? "Recommended plan" : `Plan ${chosen + 1} of ${number}`;
+}
+
+/** @param {Progress} progress */
+function wordsOf({ stage, done, total }) {
+  if (stage === "planning") return "Planning…";
+  return total > 1 ? `Looking at the video: ${done} of ${total}` : "Looking at the video…";
+}
+
+/** Set what is not set yet to the ends of the video. */
+function useWholeVideo() {
+  const { state } = store;
+  if (!state.start) setMoment("start", { t: 0 });
+  if (!state.goal) setMoment("goal", { t: lengthOf(state) });
+}
+
+/**
+ * Grey rows where the steps will be, so that nothing moves when they come.
+ *
+ * @param {HTMLElement} skeleton
+ * @param {number} number
+ */
+function fillSkeleton(skeleton, number) {
+  if (skeleton.childElementCount === number) return;
+  skeleton.replaceChildren(...Array.from({ length: number }, () => make("div")));
+}
+
+customElements.define("plan-panel", PlanPanel);

@@ -1,0 +1,54 @@
+/**
+ * Moving the playhead. The element that shows the video follows `playhead` and `isPlaying` of the store.
+ *
+ * @import {End} from "./types.js"
+ */
+
+import { announce } from "./dom.js";
+import { roundTime, spokenTime } from "./format.js";
+import { setMoment } from "./planning.js";
+import { frameLength, lengthOf, showsFrames, store } from "./store.js";
+
+/** A second within the video. @param {number} second */
+export function clampTime(second) {
+  return Math.min(Math.max(0, second), lengthOf(store.state));
+}
+
+/** @param {number} second */
+export function seek(second) {
+  store.set({ playhead: clampTime(second), isPlaying: false });
+}
+
+/** @param {number} number of frames, negative: back */
+export function stepFrames(number) {
+  seek(store.state.playhead + number * frameLength(store.state));
+}
+
+/** @param {number} number of seconds, negative: back */
+export function stepSeconds(number) {
+  seek(store.state.playhead + number);
+}
+
+/** Play or pause; where the browser cannot play, go on by a second. */
+export function togglePlay() {
+  const { state } = store;
+  if (!state.video?.has_frames) return;
+  if (showsFrames(state)) stepSeconds(1);
+  else if (!state.isPlaying && state.playhead >= lengthOf(state) - 0.05) store.set({ playhead: 0, isPlaying: true });
+  else store.set({ isPlaying: !state.isPlaying });
+}
+
+/** Set start or goal to the playhead. @param {End} end */
+export function setHere(end) {
+  if (store.state.video === null) return;
+  const second = clampTime(roundTime(store.state.playhead));
+  setMoment(end, { t: second });
+  announce(`${end} at ${spokenTime(second)}`);
+}
+
+/** Set start or goal, and show that moment. @param {End} end @param {number} second */
+export function moveMoment(end, second) {
+  const time = clampTime(roundTime(second));
+  seek(time);
+  setMoment(end, { t: time });
+}

@@ -1,0 +1,80 @@
+/**
+ * The types of the page, for readers and editors: what the service sends, and the state of the page.
+ *
+ * @typedef {object} Video
+ * @property {string} id
+ * @property {string} name
+ * @property {"dataset" | "clip" | "upload"} source
+ * @property {number | null} length_s
+ * @property {number | null} width
+ * @property {number | null} height
+ * @property {string | null} media_type  null: browsers cannot play it, the service sends frames
+ * @property {boolean} has_frames  false: only its features are known
+ * @property {number | null} expires_s  seconds until the service deletes it, when it answered
+ * @property {number} [asked_at]  when the page got this, in milliseconds
+ * @property {number | null} [frame_rate]  frames per second, where the service says so
+ *
+ * @typedef {object} Info
+ * @property {string} version
+ * @property {{name: string, method: string, backend: string, data_label: string, data_fingerprint: string}} planner
+ * @property {number[]} horizons
+ * @property {string[]} actions
+ * @property {{name: string, fingerprint: string | null, pictures: boolean} | null} encoder
+ * @property {string | null} encoder_problem
+ * @property {{upload_bytes: number, upload_s: number, picture_bytes: number, samples: number, plans: number}} limits
+ * @property {{video: string, start: number, goal: number} | null} example
+ * @property {boolean} step_pictures
+ * @property {boolean} needs_token
+ *
+ * @typedef {{t: number} | {picture: string, name: string}} Moment  a second of the chosen video, or a picture
+ * @typedef {"start" | "goal"} End
+ *
+ * @typedef {{steps: string[], probability: number}} Plan
+ * @typedef {{index: number, picture: {video: string, t: number} | null}} StepFacts
+ *
+ * @typedef {object} Answer
+ * @property {string[]} plan
+ * @property {number} plan_probability
+ * @property {"chain" | "samples"} source
+ * @property {Plan[]} plans
+ * @property {{steps: string[], count: number}[]} samples
+ * @property {{svg: string} | null} graph
+ * @property {Record<string, StepFacts>} steps
+ *
+ * @typedef {{video: string, t: number} | {picture: string}} MomentRequest
+ *
+ * @typedef {object} PlanRequest
+ * @property {MomentRequest} start
+ * @property {MomentRequest} goal
+ * @property {number} number
+ * @property {number} seed
+ * @property {"horizontal" | "vertical"} [graph]
+ *
+ * @typedef {{stage: "encoding" | "planning", done: number, total: number}} Progress
+ *
+ * @typedef {object} Problem  an error as the page shows it
+ * @property {string} message
+ * @property {string | null} hint
+ * @property {(() => void) | null} retry  what "Try again" does
+ *
+ * @typedef {object} State
+ * @property {Info | null} info
+ * @property {Video[]} videos
+ * @property {Video | null} video  the chosen one
+ * @property {boolean} cannotPlay  the browser gave up on the chosen video
+ * @property {number | null} frameS  seconds of a frame, as measured while the video plays
+ * @property {number} playhead  seconds
+ * @property {boolean} isPlaying
+ * @property {Moment | null} start
+ * @property {Moment | null} goal
+ * @property {number} seed
+ * @property {number} number  of plans to ask for
+ * @property {{name: string, share: number, cancel: () => void} | null} upload
+ * @property {Progress | null} planning  null: no request is under way
+ * @property {Answer | null} answer
+ * @property {number} chosen  index of the plan that is shown
+ * @property {Problem | null} videoProblem  with the page, a video or an upload
+ * @property {Problem | null} planProblem
+ */
+
+export {};
