@@ -20,6 +20,7 @@ TINY = {
         *("--windows", "4", "8", "--actions", "260", "300", "--horizon", "2", "3", "--videos", "8", "16"),
         *("--planner", "retrieval", "--samples", "10", "--side", "4"),
     ],
+    "serving": ["--requests", "20", "--memory-requests", "20", "--seconds", "10", "--clients", "1"],
     "startup": ["--repeats", "1"],
     "thumbnail_probe": ["--videos", "12"],
     "training": ["--windows", "64", "--steps", "1"],
