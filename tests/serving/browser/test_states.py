@@ -35,8 +35,9 @@ def test_the_first_load_shows_the_example_with_its_plan(page: Page, service: Ser
         assert is_loaded(page.locator(image))
     expect(page.locator("video-stage")).to_have_attribute("data-shows", "video")
     expect(page.locator("plan-graph svg")).to_be_visible()
-    for picture in page.locator("plan-steps img").all():
-        assert is_loaded(picture)
+    pictures = page.locator("plan-steps img")
+    expect(pictures).to_have_count(3)
+    assert all(map(is_loaded, pictures.all()))
 
 
 def test_a_video_then_a_start_then_a_goal_lead_to_plans(page: Page, service: ServiceProcess) -> None:
