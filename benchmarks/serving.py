@@ -5,7 +5,8 @@ usage: python -m benchmarks.serving [--requests N] [--memory-requests N] [--seco
 `p3iv serve` runs as a process of its own with the planner that comes with p3iv, one torch thread and one worker per
 core; the clients are threads of this process on the same machine. The video is 720p H.264, 30 frames per second, with
 a key frame every 250 frames. "cached" requests ask for moments that are encoded already; each "new" request asks for
-two seconds of which no neighbour was encoded. Memory is the sum over its processes of their proportional share (PSS),
+two seconds of which no neighbour was encoded. "ready" is the time from the start of the process until plans are
+answered, with and without an encoder. Memory is the sum over its processes of their proportional share (PSS),
 which counts shared pages once. `--seconds` is the length of the video.
 """
 
@@ -215,6 +216,8 @@ def main() -> None:
         content = path.read_bytes()
     with serve() as server:
         result = measure(server, content, options)
+    with serve("--encoder", "s3d", "--weights", "missing.pth") as server:  # which cannot be built
+        result["ready_without_encoder_s"] = round(server.ready_s, 2)
     result |= {"page_bytes": page_bytes(), "video_mbit_per_s": round(8 * len(content) / options.seconds / 1e6, 1)}
     for name, value in result.items():
         print(f"{name:16} {value}")

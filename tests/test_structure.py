@@ -75,7 +75,19 @@ def test_the_contract_has_every_module_in_one_of_few_layers() -> None:
 
 
 def test_importing_p3iv_is_light() -> None:
-    code = "import p3iv, sys; assert not {'torch', 'numpy', 'pydantic', 'typer', 'av'} & set(sys.modules)"
+    code = "import p3iv, sys; assert not {'torch', 'numpy', 'pydantic', 'typer', 'av', 'fastapi'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_only_serve_imports_the_web_stack() -> None:
+    code = """
+import sys
+from typer.testing import CliRunner
+from p3iv.cli.app import app
+words = ["plan", "tabletop-demo", "--start", "tabletop-demo/eggs.mp4@12", "--goal", "tabletop-demo/eggs.mp4@26"]
+assert CliRunner().invoke(app, words).exit_code == 0
+assert not {"fastapi", "starlette", "uvicorn", "prometheus_client"} & set(sys.modules)
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
