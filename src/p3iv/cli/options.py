@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from p3iv.catalogue import DEVICES, ENGINES, PRESETS, SAMPLING_MODES, SPLIT_KINDS, WINDOW_KINDS
+from p3iv.catalogue import BACKENDS, DEVICES, ENGINES, PRESETS, SAMPLING_MODES, SPLIT_KINDS, WINDOW_KINDS
 from p3iv.cli.completion import Complete, complete_list, complete_names, complete_setting
-from p3iv.encoders.registry import TEXT_ENCODERS, VIDEO_ENCODERS
+from p3iv.encoders.registry import TEXT_ENCODERS, VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError, one_of
 from p3iv.planners.registry import PLANNERS
 
@@ -101,6 +101,19 @@ AnyPlanner = Annotated[
     ),
 ]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder written by `p3iv train`.")]
+PlannerEncoder = Annotated[
+    str | None, encoder_option(f"of the planner's features, if it is not known: {', '.join(VIDEO_ENCODERS)}.")
+]
+PlannerWeights = Annotated[str | None, weights_option(f", as in `extract`. {WEIGHTS_HELP}.")]
+PlannerBackend = Annotated[
+    str | None,
+    choice(
+        "--backend",
+        BACKENDS,
+        help="What computes the plans: torch, or onnx, which needs the planner.onnx of `p3iv export`. Without it, "
+        "as the file is.",
+    ),
+]
 MovedDataset = Annotated[Path | None, folder_option("--data", "The dataset folder, if it has moved since training.")]
 OutDir = Annotated[Path, typer.Option("--out", metavar="OUT", help="The folder to write, for runs and tables.")]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from p3iv.catalogue import BACKENDS, DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
+from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import err, out, print_json, print_next, print_note
 from p3iv.cli.options import (
     AllowDownload,
@@ -19,17 +19,16 @@ from p3iv.cli.options import (
     Device,
     Ensemble,
     MovedDataset,
+    PlannerBackend,
+    PlannerEncoder,
+    PlannerWeights,
     Threads,
-    choice,
-    encoder_option,
     file_option,
     mode_option,
     number_option,
     samples_option,
     seed_option,
-    weights_option,
 )
-from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.shipped import shipped_clips, shipped_planner
 from p3iv.types import counted
@@ -65,21 +64,10 @@ def plan_command(
     mode: Annotated[str | None, mode_option(" Without it: chain; categorical if it has none.")] = None,
     seed: Annotated[int, seed_option("samples, and of P3IV's latents")] = 0,
     ensemble: Ensemble = None,
-    encoder: Annotated[
-        str | None,
-        encoder_option(f"of the planner's features, if it is not known: {', '.join(VIDEO_ENCODERS)}."),
-    ] = None,
-    weights: Annotated[str | None, weights_option(f", as in `extract`. {WEIGHTS_HELP}.")] = None,
+    encoder: PlannerEncoder = None,
+    weights: PlannerWeights = None,
     allow_download: AllowDownload = False,
-    backend: Annotated[
-        str | None,
-        choice(
-            "--backend",
-            BACKENDS,
-            help="What computes the plans: torch, or onnx, which needs the planner.onnx of `p3iv export`. Without it, "
-            "as the file is.",
-        ),
-    ] = None,
+    backend: PlannerBackend = None,
     device: Device = "auto",
     threads: Threads = 1,
     svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,

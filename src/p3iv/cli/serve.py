@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.catalogue import BACKENDS
 from p3iv.cli.console import err, out, print_note
 from p3iv.cli.options import (
     Address,
@@ -21,14 +20,14 @@ from p3iv.cli.options import (
     Engine,
     Ensemble,
     MovedDataset,
+    PlannerBackend,
+    PlannerEncoder,
+    PlannerWeights,
     Threads,
     choice,
-    encoder_option,
     folder_option,
     number_option,
-    weights_option,
 )
-from p3iv.encoders.registry import VIDEO_ENCODERS, WEIGHTS_HELP
 from p3iv.errors import ConfigError, require_modules
 from p3iv.shipped import SHIPPED
 from p3iv.types import counted
@@ -95,15 +94,10 @@ def serve_command(
     replicas: Annotated[int, number_option("--replicas", "Copies of the service, with --engine ray.")] = 1,
     address: Address = None,
     ensemble: Ensemble = None,
-    encoder: Annotated[
-        str | None,
-        encoder_option(f"of the planner's features, if it is not known: {', '.join(VIDEO_ENCODERS)}."),
-    ] = None,
-    weights: Annotated[str | None, weights_option(f", as in `extract`. {WEIGHTS_HELP}.")] = None,
+    encoder: PlannerEncoder = None,
+    weights: PlannerWeights = None,
     allow_download: AllowDownload = False,
-    backend: Annotated[
-        str | None, choice("--backend", BACKENDS, help="What computes the plans; without it, as the file is.")
-    ] = None,
+    backend: PlannerBackend = None,
     device: Device = "auto",
     threads: Threads = 1,
 ) -> None:

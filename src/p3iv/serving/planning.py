@@ -17,6 +17,7 @@ import numpy as np
 
 from p3iv.planner import Planner
 from p3iv.plans.distribution import PlanDistribution
+from p3iv.serving.events import OnProgress
 from p3iv.serving.examples import StepExamples
 from p3iv.serving.media import Media
 from p3iv.serving.observations import Observer
@@ -37,8 +38,6 @@ from p3iv.serving.settings import Limits
 from p3iv.types import Array
 
 SHOWN_PLANS = 9  # whose steps get pictures: as many as a page chooses from by one key
-
-OnProgress = Callable[[str, int, int], None]  # is called with the stage, what is done of it, and how much it is
 
 Result = TypeVar("Result")
 

@@ -3,8 +3,8 @@
 A file may have been made to attack the library that decodes it. So the work runs in processes of its own
 (`worker_process.py`), and what they answer is read as plain values (`plain_values.py`), never with pickle.
 
-On Linux a process that has been set up can neither use more memory than its limit nor write files, open many files or
-gain privileges. On macOS the memory has no limit.
+On Linux a process that has been set up can neither use more memory than its limit nor make a file larger, open many
+files or gain privileges. On macOS the memory has no limit.
 """
 
 from __future__ import annotations
