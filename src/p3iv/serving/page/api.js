@@ -138,9 +138,9 @@ export function pictureAddress(id, width) {
   return `/v1/pictures/${encodeURIComponent(id)}?w=${screenPixels(width, 1280)}`;
 }
 
-/** How a step looks. @param {number} index @param {number} width */
-export function stepPictureAddress(index, width) {
-  return `/v1/steps/${index}/picture?w=${screenPixels(width, 1280)}`;
+/** How a step looks. @param {number} index */
+export function stepPictureAddress(index) {
+  return `/v1/steps/${index}/picture`;
 }
 
 /** CSS pixels to those of the screen, within what the service sends. @param {number} width @param {number} most */

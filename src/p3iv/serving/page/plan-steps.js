@@ -74,7 +74,7 @@ function stepItem(name, image) {
 function pictureOf(name, step, info) {
   if (step?.picture) return frameAddress(step.picture.video, step.picture.t, PICTURE_WIDTH);
   const index = step?.index ?? info.actions.indexOf(name); // the service describes the steps of the first plans only
-  return info.step_pictures && index >= 0 ? stepPictureAddress(index, PICTURE_WIDTH) : null;
+  return info.step_pictures && index >= 0 ? stepPictureAddress(index) : null;
 }
 
 /** @param {Moment | null} moment */

@@ -86,7 +86,7 @@ export function showsFrames(state) {
 
 /** The length of a frame in seconds. @param {State} state */
 export function frameLength(state) {
-  return state.video?.frame_rate ? 1 / state.video.frame_rate : (state.frameS ?? DEFAULT_FRAME_S);
+  return state.frameS ?? DEFAULT_FRAME_S;
 }
 
 /**

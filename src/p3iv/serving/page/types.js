@@ -12,7 +12,6 @@
  * @property {boolean} has_frames  false: only its features are known
  * @property {number | null} expires_s  seconds until the service deletes it, when it answered
  * @property {number} [asked_at]  when the page got this, in milliseconds
- * @property {number | null} [frame_rate]  frames per second, where the service says so
  *
  * @typedef {object} Info
  * @property {string} version
