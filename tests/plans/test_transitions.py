@@ -56,7 +56,7 @@ def test_without_validation_sequences_the_smoothing_is_one() -> None:
 
 
 def test_the_papers_matrix_is_a_softmax_of_normalised_counts() -> None:
-    matrix = paper_transitions(np.array([[0, 1, 2], [0, 2, 1]]), 4)
+    matrix = paper_transitions([[0, 1, 2], [0, 2, 1]], 4)
     weights = np.exp(np.array([[0, 0.5, 0.5, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]))
     np.testing.assert_allclose(matrix, weights / weights.sum(axis=1, keepdims=True))
     assert (matrix.max(axis=1) / matrix.min(axis=1)).max() <= math.e + 1e-9
@@ -69,7 +69,7 @@ def test_transitions_are_counted_in_training_videos_alone(tabletop: Path) -> Non
     training = set(dataset.split.train)
     expected = sum(len(v.steps) - 1 for v in dataset.videos if v.id in training)
     assert sum(len(s) - 1 for s in data.train_sequences) == expected
-    fitted = Transitions.fit(data.train_sequences, data.val_sequences, data.train.action_ids.numpy(), len(data.names))
+    fitted = Transitions.fit(data.train_sequences, data.val_sequences, data.train.action_ids.tolist(), len(data.names))
     np.testing.assert_allclose(fitted.row.sum(axis=1), 1, rtol=1e-5)
 
 

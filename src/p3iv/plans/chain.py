@@ -11,6 +11,7 @@ torch; `planners.plus.likelihood` has what a planner is trained through. Shapes:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -31,10 +32,10 @@ class Chain:
 
     log_emissions: Array  # (N, T, A) float64
     log_transitions: Array  # (A, A) float64: from row to column
-    _tables: Tables = field(init=False, repr=False)
+    tables: Tables = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_tables", Tables(self.log_transitions))
+        object.__setattr__(self, "tables", Tables(self.log_transitions))
 
     @classmethod
     def of(cls, emissions: Array, transitions: Array) -> Chain:
@@ -49,7 +50,7 @@ class Chain:
 
         If no plan is possible, the score is minus infinity and the plan has no meaning.
         """
-        plans, scores = best_path(self.log_emissions, self._tables)
+        plans, scores = best_path(self.log_emissions, self.tables)
         return plans[:, 0], scores[:, 0]
 
     def best_plans(self, number: int) -> tuple[Array, Array]:
@@ -57,7 +58,7 @@ class Chain:
 
         If fewer plans are possible, the rest have a log p of minus infinity and no meaning.
         """
-        plans, scores = best_plans(self.log_emissions, self._tables, number)
+        plans, scores = best_plans(self.log_emissions, self.tables, number)
         return plans, _without(scores, self.log_normaliser()[:, None])
 
     def log_normaliser(self) -> Array:
@@ -66,7 +67,7 @@ class Chain:
 
     def marginals(self) -> Array:
         """The probability of every action at every position: (N, T, A)."""
-        backward = _log_backward(self.log_emissions, self.log_transitions, self._tables.weights)
+        backward = _log_backward(self.log_emissions, self.log_transitions, self.tables.weights)
         return np.exp(_without(self._log_forward + backward, self.log_normaliser()[:, None, None]))
 
     def log_probability(self, plans: Array, window: Array) -> Array:
@@ -85,9 +86,9 @@ class Chain:
         Returns:
             (N, K, T) int64. A window's plans do not depend on its neighbours: each is drawn by itself.
         """
-        transitions = self.log_transitions, self._tables.weights
+        transitions = self.log_transitions, self.tables.weights
         forwards = (_log_forward(window[None], *transitions)[0] for window in self.log_emissions)
-        return np.stack([_draw_one(forward, self._tables.into, uniforms) for forward in forwards])
+        return np.stack([_draw_one(forward, self.tables.into, uniforms) for forward in forwards])
 
     def split(self) -> list[Self]:
         """One chain per window; that of a single window is this one, with all that it has computed."""
@@ -102,12 +103,12 @@ class Chain:
     def _share(self, **changes: Any) -> Self:
         """A chain with the same transitions, which uses what was already computed from them."""
         other = replace(self, **changes)
-        object.__setattr__(other, "_tables", self._tables)
+        object.__setattr__(other, "tables", self.tables)
         return other
 
     @cached_property
     def _log_forward(self) -> Array:
-        return _log_forward(self.log_emissions, self.log_transitions, self._tables.weights)
+        return _log_forward(self.log_emissions, self.log_transitions, self.tables.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class RescoredChain(Chain):
     def over(cls, chain: Chain, log_each: Array, log_both: Array) -> RescoredChain:
         """Rescore the likeliest plans of a chain."""
         rescored = cls(chain.log_emissions, chain.log_transitions, log_each, log_both)
-        object.__setattr__(rescored, "_tables", chain._tables)
+        object.__setattr__(rescored, "tables", chain.tables)
         return rescored
 
     def best_paths(self) -> tuple[Array, Array]:
@@ -141,11 +142,11 @@ class RescoredChain(Chain):
 
     def best_plans(self, number: int) -> tuple[Array, Array]:
         """The n most probable plans of every window, best first (N, n, T), and log p of each (N, n)."""
-        plans, _, logs = self._rescored
+        plans, _, logs = self.rescored
         if number > 1:  # another plan may now be likelier than some of these
             more, more_logs = super().best_plans(NUM_RESCORED + number)
             # By comparison, not by rank: of plans that are equally probable, the longer list may begin with others.
-            is_rescored = _same(more, plans).any(axis=2)
+            is_rescored = same_plans(more, plans).any(axis=2)
             plans = np.concatenate((plans, more), axis=1)
             logs = np.concatenate((logs, np.where(is_rescored, -np.inf, more_logs)), axis=1)
         order = np.argsort(-logs, axis=1, kind="stable")[:, :number]
@@ -153,7 +154,7 @@ class RescoredChain(Chain):
 
     def marginals(self) -> Array:
         """The probability of every action at every position: (N, T, A)."""
-        plans, before, after = self._rescored
+        plans, before, after = self.rescored
         marginals, moved = super().marginals(), np.exp(after) - np.exp(before)  # (N, n)
         window, position = np.arange(len(plans))[:, None, None], np.arange(plans.shape[2])
         np.add.at(marginals, (window, position, plans), moved[:, :, None])
@@ -161,9 +162,21 @@ class RescoredChain(Chain):
 
     def log_probability(self, plans: Array, window: Array) -> Array:
         """Log p of plans (R, T), each in the chain of its window (R,): (R,)."""
-        listed, before, after = self._rescored
-        is_it = _same(plans[:, None], listed[window])[:, 0] & (before[window] > -np.inf)  # (R, n)
+        listed, before, after = self.rescored
+        is_it = same_plans(plans[:, None], listed[window])[:, 0] & (before[window] > -np.inf)  # (R, n)
         return np.where(is_it.any(axis=1), after[window, is_it.argmax(axis=1)], super().log_probability(plans, window))
+
+    def rescored_plans(self) -> tuple[Array, Array]:
+        """The plans that are rescored (N, n, T), and log p of each before that (N, n).
+
+        If fewer plans are possible, the rest have a log p of minus infinity and no meaning.
+        """
+        return self.rescored[:2]
+
+    def mean_fit(self) -> Array:
+        """Log of the mean of exp(fit) over the rescored plans, weighted by their probabilities: (N,)."""
+        plans, logs = self.rescored_plans()
+        return log_sum(logs + fit_of(plans, self.log_each, self.log_both)) - log_sum(logs)
 
     def draw(self, uniforms: Array) -> Array:
         """Exact samples: draw from the chain, then redraw samples that fall among the rescored plans.
@@ -177,10 +190,10 @@ class RescoredChain(Chain):
         drawn = super().draw(uniforms)
         extra = uniforms[:, drawn.shape[2]]
         for row, plans in enumerate(drawn):
-            listed, before, after = (part[row] for part in self._rescored)
+            listed, before, after = (part[row] for part in self.rescored)
             total = np.exp(after).cumsum()
             place = np.searchsorted(total, total[-1] * extra, side="right").clip(max=NUM_RESCORED - 1)
-            is_listed = _same(plans, listed[before > -np.inf]).any(axis=1)
+            is_listed = same_plans(plans, listed[before > -np.inf]).any(axis=1)
             plans[is_listed] = listed[place[is_listed]]
         return drawn
 
@@ -192,7 +205,7 @@ class RescoredChain(Chain):
         return [self._share(log_emissions=emissions[None], log_each=each[None]) for emissions, each in parts]
 
     @cached_property
-    def _rescored(self) -> tuple[Array, Array, Array]:
+    def rescored(self) -> tuple[Array, Array, Array]:
         """The likeliest plans (N, n, T), and log p of each before and after (N, n)."""
         plans, logs = super().best_plans(NUM_RESCORED)
         return plans, logs, redistribute(logs, fit_of(plans, self.log_each, self.log_both))
@@ -212,6 +225,16 @@ def redistribute(logs: Array, fit: Array) -> Array:
     with np.errstate(invalid="ignore"):  # nan where nothing is possible
         mixed = np.logaddexp(shares + math.log(1 - UNCHANGED_SHARE), logs + math.log(UNCHANGED_SHARE))
     return np.where(logs > -np.inf, mixed, logs)  # impossible plans stay impossible
+
+
+def log_pairs(chain: Chain) -> Array:
+    """Log of the weight of all plans with two actions at neighbouring positions, before any is rescored, without Z.
+
+    (N, T - 1, A, A): from row to column.
+    """
+    transitions = chain.log_transitions, chain.tables.weights
+    after = chain.log_emissions + _log_backward(chain.log_emissions, *transitions)  # (N, T, A)
+    return chain._log_forward[:, :-1, :, None] + chain.log_transitions + after[:, 1:, None, :]
 
 
 def log_of(weights: Array) -> Array:
@@ -236,7 +259,7 @@ def _log_forward(log_emissions: Array, log_transitions: Array, transitions: Arra
     """Log of the weight of all beginnings that end in an action: (n, T, A)."""
     steps = [log_emissions[:, 0]]
     for position in range(1, log_emissions.shape[1]):
-        steps.append(_log_product(steps[-1], log_transitions, transitions) + log_emissions[:, position])
+        steps.append(log_product(steps[-1], log_transitions, transitions) + log_emissions[:, position])
     return np.stack(steps, axis=1)
 
 
@@ -244,11 +267,11 @@ def _log_backward(log_emissions: Array, log_transitions: Array, transitions: Arr
     """Log of the weight of all ends that follow an action: (n, T, A)."""
     steps = [np.zeros_like(log_emissions[:, 0])]
     for position in range(log_emissions.shape[1] - 1, 0, -1):
-        steps.append(_log_product(steps[-1] + log_emissions[:, position], log_transitions.T, transitions.T))
+        steps.append(log_product(steps[-1] + log_emissions[:, position], log_transitions.T, transitions.T))
     return np.stack(steps[::-1], axis=1)
 
 
-def _log_product(log_weights: Array, log_matrix: Array, matrix: Array) -> Array:
+def log_product(log_weights: Array, log_matrix: Array, matrix: Array) -> Array:
     """Log of exp(log_weights) @ matrix: (n, A).
 
     A product of matrices, shifted so that the largest weight is 1. Sums that are so small that some of their terms may
@@ -272,27 +295,48 @@ def _draw_one(forward: Array, into: Array, uniforms: Array) -> Array:
     """
     if forward[-1].max() == -np.inf:
         raise PlanError("No plan is possible under these emissions and transitions, so none can be drawn.")
-    drawn = [_pick(forward[-1][None], np.zeros(len(uniforms), dtype=np.int64), uniforms[:, len(forward) - 1])]
+    last, num_actions = scaled_weights(forward[-1][None]), forward.shape[1]
+    drawn = [_pick(last, np.zeros(len(uniforms), dtype=np.int64), uniforms[:, len(forward) - 1])]
     for position in range(len(forward) - 2, -1, -1):
-        is_drawn = np.zeros(forward.shape[1], dtype=bool)
-        is_drawn[drawn[-1]] = True
-        following, row = np.flatnonzero(is_drawn), (is_drawn.cumsum() - 1)[drawn[-1]]
-        picked = np.empty_like(row)
-        size = max(1, MAX_ELEMENTS // forward.shape[1])
-        for first in range(0, len(following), size):
-            here = np.flatnonzero((row >= first) & (row < first + size))
-            weights = forward[position] + into[following[first : first + size]]  # (distinct following actions, A)
-            picked[here] = _pick(weights, row[here] - first, uniforms[here, position])
-        drawn.append(picked)
+
+        def weights_before(following: Array, here: Array = forward[position]) -> Array:
+            return scaled_weights(here + into[following])  # (distinct following actions, A)
+
+        drawn.append(pick_each(drawn[-1], (num_actions, num_actions), weights_before, uniforms[:, position]))
     return np.stack(drawn[::-1], axis=1)
 
 
-def _pick(log_weights: Array, row: Array, uniform: Array) -> Array:
+def scaled_weights(log_weights: Array) -> Array:
+    """The weights of rows (J, A) of logarithms, the largest of each row 1."""
+    return np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+
+
+def pick_each(keys: Array, shape: tuple[int, int], weights_of: Callable[[Array], Array], uniform: Array) -> Array:
+    """For every k an action by the weights of its key; never one of weight 0.
+
+    Args:
+        keys: (K,); those with the same key pick by the same weights, which are computed once.
+        shape: the number of keys, and that of actions.
+        weights_of: from distinct keys (J,) to weights (J, A), on any scale.
+        uniform: (K,) in [0, 1).
+    """
+    num_keys, num_actions = shape
+    is_used = np.zeros(num_keys, dtype=bool)
+    is_used[keys] = True
+    distinct, row = np.flatnonzero(is_used), (is_used.cumsum() - 1)[keys]
+    picked = np.empty_like(row)
+    size = max(1, MAX_ELEMENTS // num_actions)
+    for first in range(0, len(distinct), size):
+        here = np.flatnonzero((row >= first) & (row < first + size))
+        picked[here] = _pick(weights_of(distinct[first : first + size]), row[here] - first, uniform[here])
+    return picked
+
+
+def _pick(weights: Array, row: Array, uniform: Array) -> Array:
     """For every k an entry of its row of (J, A), by inverting the cumulative distribution; never one of weight 0."""
-    num_rows, num_actions = log_weights.shape
+    num_rows, num_actions = weights.shape
     steps = [2**power for power in reversed(range(num_actions.bit_length()))]  # 64, 32, .. 1: a binary search
     total = np.full((num_rows, sum(steps)), np.inf)
-    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     np.cumsum(weights, axis=1, out=total[:, :num_actions])
     wanted = uniform * total[row, num_actions - 1]
     begin, entries = row * total.shape[1], total.ravel()
@@ -302,7 +346,7 @@ def _pick(log_weights: Array, row: Array, uniform: Array) -> Array:
     return place - begin
 
 
-def _same(plans: Array, others: Array) -> Array:
+def same_plans(plans: Array, others: Array) -> Array:
     """Which plans (..., K, T) equal which others (..., n, T): (..., K, n). Position by position, to be fast."""
     equal = plans[..., :, None, 0] == others[..., None, :, 0]
     for position in range(1, plans.shape[-1]):

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from p3iv.errors import PlanError
+from p3iv.plans.reasons import PlanReasons
 from p3iv.types import counted
 from p3iv.validation import cut, shown
 
@@ -36,13 +37,19 @@ class PlanDistribution:
     probabilities: tuple[float, ...]  # of each plan
     source: str  # of the probabilities, one of SOURCES
     samples: tuple[tuple[Steps, int], ...] = ()  # if asked for: distinct plans with their counts, most frequent first
+    lengths: tuple[tuple[int, float], ...] = ()  # of plans of several lengths: number of steps, probability
+    understood: tuple[str, ...] = ()  # how words were understood
+    reasons: tuple[PlanReasons, ...] = ()  # if asked for, of every plan
 
     def __post_init__(self) -> None:
         sampled = [plan for plan, _ in self.samples]
         if len(self.plans) != len(self.probabilities) or not self.plans:
             raise PlanError("A plan distribution needs as many probabilities as plans, at least one.")
-        if len({len(plan) for plan in (*self.plans, *sampled)}) != 1:
-            raise PlanError("The plans of a distribution must have the same number of steps.")
+        allowed = {number for number, _ in self.lengths} or {len(self.plan)}
+        if not {len(plan) for plan in (*self.plans, *sampled)} <= allowed:
+            raise PlanError("The plans of a distribution must have the same number of steps, or one of its lengths.")
+        if self.reasons and [each.plan for each in self.reasons] != list(self.plans):
+            raise PlanError("The reasons of a distribution must be those of its plans, in their order.")
         if len(set(self.plans)) != len(self.plans) or len(set(sampled)) != len(sampled):
             raise PlanError("A plan distribution contains a plan twice.")
         if not all(0 <= probability <= 1 for probability in self.probabilities) or self.other_plans < -1e-6:
@@ -117,8 +124,12 @@ class PlanDistribution:
                25.0 %  pour -> boil
         """
         is_exact, share = self.source == "chain", as_percent(self.plan_probability)
-        lines = [f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):"]
+        lines = [f"{text}\n" for text in self.understood]
+        lines += [f"plan (probability {share}):" if is_exact else f"plan ({share} of the planner's samples):"]
         lines += [f"  {number}. {step}" for number, step in enumerate(self.plan, start=1)]
+        if self.lengths:
+            numbers = ", ".join(f"{number}: {as_percent(share)}" for number, share in self.lengths)
+            lines += ["", f"number of steps: {numbers}"]
         lines += ["", "most probable plans:" if is_exact else "this plan, then the most frequent samples:"]
         lines += _listed(list(self.top(top)), rest=self.other_plans + sum(self.probabilities[top:]))
         if self.samples:
@@ -126,10 +137,14 @@ class PlanDistribution:
             distinct, samples = counted(len(shares), "distinct plan"), counted(self.num_samples, "sample")
             lines += ["", f"{distinct} in {samples}, the most frequent:"]
             lines += _listed(shares[:top], rest=sum(share for _, share in shares[top:]))
+        if self.reasons:
+            lines += ["", self.reasons[0].to_text()]
         return "\n".join(lines)
 
     def to_svg(self, *, vertical: bool = False) -> str:
         """The plans merged into one graph, as the content of an SVG file; from top to bottom for narrow screens.
+
+        Of plans of several lengths, those with as many steps as the recommended one are drawn.
 
         Example:
             >>> plans = PlanDistribution((("boil", "pour"), ("pour", "boil")), (0.75, 0.25), "chain")
@@ -140,8 +155,9 @@ class PlanDistribution:
         from p3iv.drawing.graph_drawing import HORIZONTAL, VERTICAL, draw_graph
         from p3iv.drawing.html import standalone_svg
 
-        graph = merge_plans(self.plan, list(self), total=1.0)
-        number, rest = len(self) - graph.num_pruned_plans, graph.pruned
+        of_length = [(steps, share) for steps, share in self if len(steps) == len(self.plan)]
+        graph = merge_plans(self.plan, of_length, total=1.0)
+        number, rest = len(of_length) - graph.num_pruned_plans, graph.pruned
         drawn = f"{counted(number, 'plan')} {'is' if number == 1 else 'are'} drawn"
         caption = f"{drawn}; all others together: {as_percent(rest)}"
         style = VERTICAL if vertical else HORIZONTAL
@@ -155,12 +171,18 @@ class PlanDistribution:
             >>> plans.to_dict()["plan"]
             ['boil', 'pour']
         """
+        more: dict[str, Any] = {
+            "lengths": [{"steps": number, "probability": share} for number, share in self.lengths],
+            "understood": list(self.understood),
+            "why": [reasons.to_dict() for reasons in self.reasons],
+        }
         return {
             "plan": list(self.plan),
             "plan_probability": self.plan_probability,
             "source": self.source,
             "plans": [{"steps": list(steps), "probability": share} for steps, share in self.top(len(self.plans))],
             "samples": [{"steps": list(steps), "count": count} for steps, count in self.samples],
+            **{name: found for name, found in more.items() if found},
         }
 
     def to_json(self) -> str:
@@ -205,6 +227,9 @@ class PlanDistribution:
                 probabilities=tuple(float(plan["probability"]) for plan in content["plans"]),
                 source=content["source"],
                 samples=tuple((tuple(map(str, plan["steps"])), plan["count"]) for plan in content["samples"]),
+                lengths=tuple((int(one["steps"]), float(one["probability"])) for one in content.get("lengths", ())),
+                understood=tuple(map(str, content.get("understood", ()))),
+                reasons=tuple(map(PlanReasons.from_dict, content.get("why", ()))),
             )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise PlanError(f"This is not a plan distribution as `to_dict` makes it: {cut(repr(error))}") from error

@@ -6,15 +6,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, SAMPLING_MODES
 from p3iv.errors import ConfigError
 from p3iv.plans.chain import Chain, RescoredChain, log_sum
+from p3iv.plans.evidence import Answer, Answers
 from p3iv.types import Array, hash_number
 from p3iv.validation import shown
+
+AnswerT = TypeVar("AnswerT", Answer, Answers)
 
 MODES = tuple(SAMPLING_MODES)
 
@@ -30,6 +33,7 @@ class SampleSettings:
     seed: int = 0
     input_noise: float = 0.0  # sigma of noise on the standardised features, in place of latents (supplement G)
     dropout: float = 0.0  # at inference, in place of latents (supplement G)
+    horizon: int | None = None  # of planners for several lengths; None: the longest
 
     def __post_init__(self) -> None:
         if not isinstance(self.num_samples, int) or not 1 <= self.num_samples <= 1_000_000:
@@ -150,6 +154,12 @@ def chain_uniforms(settings: SampleSettings, horizon: int, *, rescored: bool = F
     return np.concatenate(parts, axis=2).reshape(-1, horizon + rescored)[: settings.num_samples]
 
 
+def length_uniforms(settings: SampleSettings) -> Array:
+    """The uniform numbers that choose the lengths of samples: (K,)."""
+    drawn = _generator(settings, "length").random_sample(_shape(settings, 1))
+    return drawn.reshape(-1)[: settings.num_samples]
+
+
 def _shape(settings: SampleSettings, width: int) -> tuple[int, int, int]:
     return -(-settings.num_samples // BLOCK), BLOCK, width
 
@@ -259,6 +269,13 @@ def join_chains(chains: Sequence[Chain]) -> Chain:
         return joined
     each, both = (np.sum([getattr(c, name) for c in rescored], axis=0) for name in ("log_each", "log_both"))
     return RescoredChain.over(joined, each / number, both / number)
+
+
+def join_answers(answers: Sequence[AnswerT]) -> AnswerT:
+    """The answer, or answers, of an ensemble: chains of every length joined, probabilities of lengths averaged."""
+    chains = tuple(join_chains(parts) for parts in zip(*(answer.chains for answer in answers), strict=True))
+    log_lengths = log_sum(np.stack([answer.log_lengths for answer in answers], axis=-1)) - math.log(len(answers))
+    return type(answers[0])(chains, log_lengths)
 
 
 def _in_turn(plans: Sequence[Array]) -> Array:

@@ -35,8 +35,8 @@ class Transitions:
     smoothing: float  # of `row`
 
     @classmethod
-    def fit(cls, train: Sequences, val: Sequences, plans: Array, num_actions: int) -> Transitions:
-        """Count both matrices: in the sequences of whole videos, and in the training plans (N, T)."""
+    def fit(cls, train: Sequences, val: Sequences, plans: Sequences, num_actions: int) -> Transitions:
+        """Count both matrices: in the sequences of whole videos, and in the training plans."""
         row, smoothing = row_transitions(train, val, num_actions)
         paper = paper_transitions(plans, num_actions)
         return cls(row.astype(np.float32), paper.astype(np.float32), smoothing)
@@ -61,12 +61,12 @@ def row_transitions(train: Sequences, val: Sequences, num_actions: int) -> tuple
     return _smooth(counts, totals, best, num_actions), best
 
 
-def paper_transitions(plans: Array, num_actions: int) -> Array:
-    """Supplement B: counts in the training plans (N, T), rows L1-normalised, then a softmax: (A, A).
+def paper_transitions(plans: Sequences, num_actions: int) -> Array:
+    """Supplement B: counts in the training plans, rows L1-normalised, then a softmax: (A, A).
 
     The softmax takes probabilities for logits, so entries of a row differ by at most a factor of e.
     """
-    counts = count_transitions(plans.tolist(), num_actions)
+    counts = count_transitions(plans, num_actions)
     weights = np.exp(counts / counts.sum(axis=1, keepdims=True).clip(min=1))
     return weights / weights.sum(axis=1, keepdims=True)
 

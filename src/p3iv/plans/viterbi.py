@@ -20,7 +20,7 @@ from p3iv.types import Array
 
 MAX_ELEMENTS = 2**21  # of one block of (windows, actions, actions): 16 MB for any vocabulary
 NUM_CANDIDATES = 64
-_ROUNDING = 1e-9  # relative: sums of the same numbers in another order agree far better
+ROUNDING = 1e-9  # relative: sums of the same numbers in another order agree far better
 
 Found = tuple[Array, Array]  # plans (N, n, T) and their log p without Z (N, n), best first
 
@@ -78,6 +78,16 @@ def parts_of(array: Array, size: int) -> Iterator[Array]:
     return (array[first : first + size] for first in range(0, len(array), size))
 
 
+def best_after(scores: Array, tables: Tables) -> Array:
+    """Add the scores (m, A) of the actions after a position: the best for each action there (m, A)."""
+    parts = [(scores[:, None] + part).max(axis=2) for part in _blocks(tables.log, len(scores))]
+    return np.concatenate(parts, axis=1)
+
+
+def _blocks(table: Array, num_windows: int) -> Iterator[Array]:
+    return parts_of(table, max(1, MAX_ELEMENTS // (num_windows * table.shape[1])))
+
+
 class _Steps(Protocol):
     """The transitions between the actions of one position and those of the next, numbered from 0 each."""
 
@@ -98,19 +108,14 @@ class _AllActions:
         self._tables = tables
 
     def best_before(self, position: int, scores: Array) -> tuple[Array, Array]:  # noqa: ARG002
-        parts = [_best(scores[:, None] + part) for part in self._blocks(self._tables.into, len(scores))]
+        parts = [_best(scores[:, None] + part) for part in _blocks(self._tables.into, len(scores))]
         return np.concatenate([best for best, _ in parts], axis=1), np.concatenate([at for _, at in parts], axis=1)
 
     def best_after(self, position: int, scores: Array) -> Array:  # noqa: ARG002
-        parts = [(scores[:, None] + part).max(axis=2) for part in self._blocks(self._tables.log, len(scores))]
-        return np.concatenate(parts, axis=1)
+        return best_after(scores, self._tables)
 
     def rows(self, position: int, actions: Array) -> Array:  # noqa: ARG002
         return self._tables.log[actions]
-
-    @staticmethod
-    def _blocks(table: Array, num_windows: int) -> Iterator[Array]:
-        return parts_of(table, max(1, MAX_ELEMENTS // (num_windows * table.shape[1])))
 
 
 class _Candidates:
@@ -168,7 +173,7 @@ def _search_candidates(log_emissions: Array, tables: Tables, solve: Solve) -> tu
     found, scores = solve(np.take_along_axis(log_emissions, ids, axis=2), _Candidates(tables, ids))
     plans = np.take_along_axis(ids.transpose(0, 2, 1), found, axis=1)
     worst, highest = scores[:, -1], ranked[:, :, -1].max(axis=1)  # of the plans found; of all that was left out
-    is_sure = np.isfinite(worst) & (highest < worst - _ROUNDING * (1 + np.abs(worst)))
+    is_sure = np.isfinite(worst) & (highest < worst - ROUNDING * (1 + np.abs(worst)))
     return plans, scores, is_sure
 
 
