@@ -98,6 +98,13 @@ def plus_run(make_once: MakeOnce, dataset: Dataset) -> Path:
 
 
 @pytest.fixture(scope="session")
+def query_run(make_once: MakeOnce, dataset: Dataset) -> Path:
+    """A run of P3IV+ for one to four steps, not evaluated. Tests only read it: copy it to change it."""
+    config = quick("p3iv-plus", epochs=2, data__min_horizon=1, data__horizon=4)
+    return make_once("query_run", lambda folder: train(TrainRequest(dataset, folder, config)))
+
+
+@pytest.fixture(scope="session")
 def demo(make_once: MakeOnce) -> Path:
     """The folder of `p3iv demo --quick`: videos, their features, a run of P3IV+, its report, and `printed.txt`."""
 

@@ -11,13 +11,14 @@ from p3iv.catalogue import (
     METRICS,
     OWN_DECODER,
     SAMPLING_MODES,
+    length_metrics,
     loss_term,
     metrics_of,
 )
 from p3iv.metrics.counts import count_plans
 from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.intervals import Clusters
-from p3iv.metrics.plans import plan_values
+from p3iv.metrics.plans import length_values, plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import marginal_values, score_released
 from p3iv.plans.decoding import VITERBI
@@ -40,6 +41,11 @@ def test_metrics_of_plans_are_those_that_are_computed() -> None:
     assert list(plan_values(plans, plans)) == [metric.name for metric in metrics_of("plans")]
     released = {**score_released(plans, plans, Clusters.of("ab")), **marginal_values(samples, references, 4)}
     assert list(released) == [metric.name for metric in metrics_of("released")]
+
+
+def test_metrics_of_unknown_length_are_those_that_are_computed() -> None:
+    plans = torch.tensor([[1, 2], [1, -1]])
+    assert [*length_values(plans, plans), "open_nll"] == [metric.name for metric in length_metrics()]
 
 
 def test_decoders_and_modes_are_those_that_plans_have() -> None:

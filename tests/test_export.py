@@ -29,8 +29,10 @@ from p3iv.errors import CheckpointError, ConfigError, FeatureError
 from p3iv.export import planner as export
 from p3iv.export.encoder import cosines, example_clips, export_encoder
 from p3iv.planners.header import BEST, read_header
-from p3iv.planners.onnx_planner import encoder_beside, load_exported
+from p3iv.planners.onnx_planner import OnnxPlanner, encoder_beside, load_exported
+from p3iv.plans.evidence import Evidence
 from p3iv.training.loop import TrainRequest, train
+from p3iv.types import Array
 from runs import quick
 
 
@@ -141,6 +143,23 @@ def test_plan_needs_no_torch(p3iv: RunP3iv, plus_run: Path, tmp_path: Path) -> N
     assert found["samples"] == wanted["samples"]
 
 
+def test_plans_of_every_length_need_no_torch(p3iv: RunP3iv, query_run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    """From moments of the dataset, so that the video before the start counts."""
+    told = p3iv("export", query_run, "--out", "x.onnx", "--encoder-precision", "none").stdout
+    assert "p3iv-plus, 1 to 4 steps of 90 actions" in told
+    video = dataset.videos[0]
+    start, first, last = f"{video.id}@{video.steps[2].start_s}", video.steps[0].action, video.steps[4].action
+    goal = ("--goal-text", last, "--procedure", video.task, "--without", first)
+    asked = ("--start", start, *goal, "--samples", "50", "--why", "--data", str(dataset.folder))
+    found = plan_without_torch(tmp_path, "x.onnx", *asked)
+    wanted = json.loads(p3iv("plan", query_run, *asked, "--json").stdout)
+    assert found["plan"] == wanted["plan"]
+    assert found["understood"] == wanted["understood"]
+    assert found["samples"] == wanted["samples"]
+    assert "history" in found["why"][0]["steps"][0]["addends"]
+    assert found["plan_probability"] == pytest.approx(wanted["plan_probability"], abs=1e-5)
+
+
 def test_plan_from_a_video_needs_no_torch(p3iv: RunP3iv, demo: Path, tmp_path: Path) -> None:
     """The encoder beside the planner is found; its rows differ by rounding, and by pixels that Pillow scales."""
     assert p3iv("export", demo / "run", "--out", "x.onnx").returncode == 0
@@ -201,14 +220,24 @@ def test_only_the_encoder_of_the_features_is_exported(lite0: EfficientNetLite0En
 STAND_IN = """
 import { readFileSync } from "node:fs";
 export class Tensor { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } }
-const outputs = JSON.parse(readFileSync("outputs.json"));
-const run = async () => Object.fromEntries(Object.entries(outputs).map(([name, data]) => [name, { data }]));
+const { inputs, ...outputs } = JSON.parse(readFileSync("outputs.json"));
+const same = (given, wanted) =>
+  wanted.length === given?.data.length && wanted.every((n, k) => Math.fround(n) === given.data[k]);
+const run = async (given) => {
+  for (const name in { ...inputs, ...given }) {
+    if (!same(given[name], inputs[name])) throw new Error(`another input ${name}`);
+  }
+  return Object.fromEntries(Object.entries(outputs).map(([name, data]) => [name, { data }]));
+};
 export const InferenceSession = { create: async () => ({ run }) };
 """
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_javascript_of_the_documentation_plans_as_p3iv_does(plus_run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("run", "horizon"), [("plus_run", 3), ("query_run", 4), ("query_run", 2)])
+def test_the_javascript_of_the_documentation_plans_as_p3iv_does(
+    request: pytest.FixtureRequest, tmp_path: Path, run: str, horizon: int
+) -> None:
     """With the outputs of onnxruntime for Python in place of onnxruntime-web, which only npm can install."""
     page = (Path(__file__).parents[1] / "docs" / "reference" / "onnx.md").read_text()
     (code,) = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
@@ -217,14 +246,23 @@ def test_the_javascript_of_the_documentation_plans_as_p3iv_does(plus_run: Path, 
     package.mkdir(parents=True)
     (package / "package.json").write_text('{"type": "module", "main": "index.js"}')
     (package / "index.js").write_text(STAND_IN)
-    export.export_planner(plus_run, tmp_path / "x.onnx")
+    export.export_planner(request.getfixturevalue(run), tmp_path / "x.onnx")
     planner = load_exported([tmp_path / "x.onnx"])
     pair = np.random.default_rng(3).standard_normal((2, planner.header.shape.feature_width)).astype(np.float32)
-    found = planner.scores(*planner.model.outputs, start=pair[:1], goal=pair[1:])
-    outputs = {name: array.ravel().tolist() for name, array in zip(planner.model.outputs, found, strict=True)}
-    (tmp_path / "outputs.json").write_text(json.dumps(outputs))
     (tmp_path / "pair.json").write_text(json.dumps(pair.tolist()))
-    words = ["node", "plan.mjs", "x.onnx", "pair.json"]
+    (tmp_path / "outputs.json").write_text(json.dumps(outputs_of(planner, pair)))
+    words = ["node", "plan.mjs", "x.onnx", "pair.json", *([] if horizon == planner.header.shape.horizon else ["2"])]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert tuple(done.stdout.strip().split(" -> ")) == Planner(planner).plan(*pair).plan
+    found = tuple(done.stdout.strip().split(" -> "))
+    assert found == Planner(planner).plan(*pair, history=False, horizon=horizon).plan
+    assert len(found) == horizon
+
+
+def outputs_of(planner: OnnxPlanner, pair: Array) -> dict[str, Any]:
+    """All outputs for a pair of observations (2, F), and the inputs as JavaScript must give them."""
+    filled = Evidence(start=pair[:1], goal=pair[1:]).filled(planner.header.shape.evidence_widths)
+    given = {name: filled[name] for name in planner.model.inputs}
+    found = planner.scores(*planner.model.outputs, **given)
+    outputs = {name: array.ravel().tolist() for name, array in zip(planner.model.outputs, found, strict=True)}
+    return {**outputs, "inputs": {name: array.ravel().tolist() for name, array in given.items()}}

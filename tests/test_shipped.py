@@ -153,5 +153,5 @@ def test_a_wrong_clip_or_one_moment_alone_gets_a_sentence(planner: Planner, p3iv
         planner.plan("tabletop-demo/none.mp4@2", CLIPS[0].goal)
     alone = p3iv("plan", "tabletop-demo", "--start", CLIPS[0].start)
     assert alone.returncode == 1
-    assert "Pass --start MOMENT and --goal MOMENT" in alone.stderr
+    assert "There is no goal, and this planner needs a picture of one" in alone.stderr
     assert "Pass --start MOMENT and --goal MOMENT" in p3iv("plan", "no-run").stderr

@@ -16,10 +16,10 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
-MAX_LEVELS = 26
-MAX_MODULES = 202
+MAX_LEVELS = 27
+MAX_MODULES = 233
 MAX_LAYERS = 19
-MAX_LINES = 400
+MAX_LINES = 420
 MIN_MEDIAN_LINES = 120
 
 

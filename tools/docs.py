@@ -88,6 +88,7 @@ def metrics() -> str:
     """The catalogue of metrics, group by group."""
     titles = {
         "plans": "Plans: the recommended plan of every window",
+        "lengths": "Unknown length: the plan may be longer or shorter than the reference",
         "samples": "Samples: the distribution of the sampled plans",
         "chain": "Exact: the probabilities of the chain, without samples",
         "released": "As released: what published code computes",

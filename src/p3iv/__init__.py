@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "Conditions",
     "P3ivError",
     "PlanDistribution",
     "Planner",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from p3iv.api.runs import compare, evaluate, score, train, write_report
     from p3iv.errors import P3ivError
     from p3iv.planner import Planner
+    from p3iv.plans.conditions import Conditions
     from p3iv.plans.distribution import PlanDistribution
     from p3iv.types import Progress
 else:
@@ -47,6 +49,7 @@ else:
         "p3iv.api.runs": ("compare", "evaluate", "score", "train", "write_report"),
         "p3iv.errors": ("P3ivError",),
         "p3iv.planner": ("Planner",),
+        "p3iv.plans.conditions": ("Conditions",),
         "p3iv.plans.distribution": ("PlanDistribution",),
         "p3iv.types": ("Progress",),
     }

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Direction = Literal["higher", "lower", "neither"]  # which values are better
-Group = Literal["plans", "samples", "chain", "released", "cost", "data"]
-# plans: one plan per window, by decoder; samples: sampled plans, by mode; chain: exact probabilities, without samples;
-# released: as released code computes it; cost: of a run; data: counted in the windows, without a planner
+Group = Literal["plans", "lengths", "samples", "chain", "released", "cost", "data"]
+# plans: one plan per window, by decoder; lengths: for plans of unknown length only; samples: sampled plans, by mode;
+# chain: exact probabilities, without samples; released: as released code computes it; cost: of a run; data: counted in
+# the windows, without a planner
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓", "neither": ""}
 UNDEFINED = "-"  # the text of a value that is nan
@@ -42,6 +43,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "p3iv": {},
     "p3iv-deterministic": _DETERMINISTIC,
     "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
+    "p3iv-plus-lengths": _DETERMINISTIC | {"optim.epochs": None, "optim.min_epochs": 3, "optim.batch_size": 128},
     "tiny": {
         "model.width": 64,
         "model.feed_forward": 128,
@@ -70,6 +72,7 @@ class Metric:
     group: Group
     about: str
     released: str = ""  # the metric that released code computes under the name of this one
+    any_length: bool = False  # also defined where plans and references have several lengths
 
     @property
     def scale(self) -> float:
@@ -128,6 +131,7 @@ METRICS = _by_name(
     Metric(
         "success_rate", "SR", "success rate", "%", 1, "higher", "plans",
         "windows whose plan is the reference, step for step",
+        any_length=True,
     ),
     Metric(
         "mean_accuracy", "mAcc", "mean accuracy", "%", 1, "higher", "plans",
@@ -137,23 +141,42 @@ METRICS = _by_name(
     Metric(
         "mean_iou", "mIoU", "mean IoU", "%", 1, "higher", "plans",
         "overlap of the sets of steps of plan and reference, in any order",
-        released="bitwise_iou",
+        released="bitwise_iou", any_length=True,
+    ),
+    Metric(
+        "edit_score", "edit", "edit score", "%", 1, "higher", "lengths",
+        "1 - (insertions, deletions and substitutions from plan to reference) / (length of the longer of the two)",
+        any_length=True,
+    ),
+    Metric(
+        "length_accuracy", "length", "length accuracy", "%", 1, "higher", "lengths",
+        "windows whose plan has as many steps as the reference",
+        any_length=True,
+    ),
+    Metric(
+        "open_nll", "open NLL", "negative log-likelihood over all lengths", "nats", 2, "lower", "lengths",
+        "of the reference under the chain's own probabilities of plans of all lengths, smoothed by 1 %",
+        any_length=True,
     ),
     Metric(
         "kl", "KL", "KL divergence", "nats", 2, "lower", "samples",
         "from the distribution of the reference plans to that of the samples, which is smoothed by 1 %",
+        any_length=True,
     ),
     Metric(
         "nll", "NLL", "negative log-likelihood", "nats", 2, "lower", "samples",
         "of the reference plans under the distribution of the samples, which is smoothed by 1 %",
+        any_length=True,
     ),
     Metric(
         "mode_precision", "precision", "mode precision", "%", 1, "higher", "samples",
         "samples that are one of the reference plans",
+        any_length=True,
     ),
     Metric(
         "mode_recall", "recall", "mode recall", "%", 1, "higher", "samples",
         "reference plans that were sampled",
+        any_length=True,
     ),
     Metric(
         "cosine_distance", "cos", "cosine distance", "", 3, "neither", "samples",
@@ -162,14 +185,17 @@ METRICS = _by_name(
     Metric(
         "distinct_plans", "distinct", "distinct plans", "", 1, "neither", "samples",
         "different plans among the samples of a window",
+        any_length=True,
     ),
     Metric(
         "exact_kl", "exact KL", "exact KL divergence", "nats", 2, "lower", "chain",
         "KL divergence with the chain's own probabilities in place of samples",
+        any_length=True,
     ),
     Metric(
         "exact_nll", "exact NLL", "exact negative log-likelihood", "nats", 2, "lower", "chain",
         "negative log-likelihood with the chain's own probabilities in place of samples",
+        any_length=True,
     ),
     Metric(
         "macro_precision", "macro precision", "macro precision (P3IV's mAcc)", "%", 1, "higher", "released",
@@ -213,6 +239,15 @@ def metrics_of(group: Group) -> tuple[Metric, ...]:
     return tuple(metric for metric in METRICS.values() if metric.group == group)
 
 
+def length_metrics() -> tuple[Metric, ...]:
+    """The metrics of plans of unknown length, in the order of the catalogue.
+
+    >>> [metric.name for metric in length_metrics()]
+    ['success_rate', 'mean_iou', 'edit_score', 'length_accuracy', 'open_nll']
+    """
+    return tuple(metric for metric in (*metrics_of("plans"), *metrics_of("lengths")) if metric.any_length)
+
+
 def explain_labels(names: Iterable[str]) -> str:
     """What the short labels of metrics mean.
 
@@ -253,10 +288,27 @@ DECODERS = {
 }
 
 
-# Planners that are evaluated beside every other one: name -> label.
+# Planners that are evaluated beside every other one: name -> label. The last one only where the length is unknown.
 RANDOM: Final = "random"
 RETRIEVAL: Final = "retrieval"
-BASELINES = {RANDOM: "random steps", RETRIEVAL: "nearest train window"}
+FREQUENT_LENGTH: Final = "frequent_length"
+BASELINES = {
+    RANDOM: "random steps",
+    RETRIEVAL: "nearest train window",
+    FREQUENT_LENGTH: "always the most frequent length",
+}
+
+# What planners for several lengths are told in an evaluation: pieces of evidence -> label. The paper's question first.
+PICTURES: Final = ("start", "goal")
+MIXES: Mapping[tuple[str, ...], str] = {
+    PICTURES: "start and goal",
+    ("start", "goal", "history"): "start, goal, the video before",
+    ("start", "goal", "procedure"): "start, goal, the procedure",
+    ("start", "goal", "history", "procedure"): "start, goal, the video before, the procedure",
+    ("start", "history", "procedure"): "start, the video before, the procedure",
+    ("start", "words"): "start, the last step in words",
+    ("start",): "start alone: what comes next",
+}
 
 
 @dataclass(frozen=True)
@@ -269,6 +321,9 @@ class SamplingMode:
 
 
 DEFAULT_NUM_SAMPLES: Final = 1500  # the paper's K
+# Per window where the number of steps is unknown: there are several times as many windows, exact scores need no
+# samples, and with 1500 a file of predictions has 200 kB per window.
+UNKNOWN_LENGTH_SAMPLES: Final = 100
 
 MAX_PLANS: Final = 10_000  # listed for one pair: with 778 actions, finding them takes 300 MB
 DEFAULT_MODE: Final = "argmax"

@@ -22,7 +22,7 @@ from p3iv.catalogue import PRESETS, WINDOW_KINDS
 from p3iv.errors import ConfigError, near_misses, one_of
 from p3iv.validation import cut, parse_yaml, shown
 
-MIN_EPOCHS, MIN_STEPS = 12, 240  # of a run with optim.epochs=null
+MIN_STEPS = 240  # of a run with optim.epochs=null
 
 _CHECKS = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -100,7 +100,10 @@ class LossConfig(Section):
 class OptimConfig(Section):
     """Length and speed of training; defaults of the paper, with batch size and critic rate of its released code."""
 
-    epochs: int | None = setting(200, "maximum number of epochs; null: 12, or more so that there are 240 steps", ge=1)
+    epochs: int | None = setting(
+        200, "maximum number of epochs; null: `min_epochs`, or more so that there are 240 steps", ge=1
+    )
+    min_epochs: int = setting(12, "number of epochs if `epochs` is null and there are many windows", ge=1)
     batch_size: int = setting(32, "windows per step", ge=1)
     learning_rate: float = setting(7e-4, "learning rate of the planner", gt=0)
     critic_learning_rate: float = setting(
@@ -120,7 +123,7 @@ class OptimConfig(Section):
     def epochs_over(self, num_windows: int) -> int:
         """Maximum number of epochs for this many training windows."""
         steps = -(-num_windows // self.batch_size)
-        return self.epochs or max(MIN_EPOCHS, -(-MIN_STEPS // steps))
+        return self.epochs or max(self.min_epochs, -(-MIN_STEPS // steps))
 
 
 @dataclass(frozen=True, config=_CHECKS)
@@ -176,6 +179,12 @@ class CurationSettings(Section):
     """How windows are cut and divided into train, val and test."""
 
     horizon: int = setting(3, "number of actions T in a plan; under protocol 2, T - 1 are predicted", ge=1, le=1000)
+    min_horizon: int | None = setting(
+        None,
+        "also plan fewer actions, down to this number; null: all plans have one length",
+        ge=1,
+        le=1000,
+    )
     window: str = setting(
         "inclusive",
         "the start observation shows the first action of the plan, or (after-start) the action before it",
@@ -190,11 +199,29 @@ class CurationSettings(Section):
             raise ConfigError(f"horizon={self.horizon}, but protocol 2 needs at least 2.")
         if self.protocol == 2 and self.window != "inclusive":
             raise ConfigError(f"window={shown(self.window)}, but protocol 2 defines its own: use --window inclusive.")
+        if self.min_horizon is not None and self.min_horizon > self.horizon:
+            raise ConfigError(f"min_horizon={self.min_horizon}, but it must be at most horizon={self.horizon}.")
+        if self.has_lengths and (self.protocol == 2 or self.split == "window"):
+            raise ConfigError(
+                f"horizon={self.min_horizon}-{self.horizon}, but protocol 2 and --split window need one length: pass "
+                f"one number, or --protocol 1 with a split by video."
+            )
 
     @property
     def num_actions(self) -> int:
-        """Positions that are predicted: T, but T - 1 under protocol 2."""
+        """Positions that are predicted: T, but T - 1 under protocol 2; the most, if plans have several lengths."""
         return self.horizon if self.protocol == 1 else self.horizon - 1
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether plans have several lengths."""
+        return self.min_horizon not in (None, self.horizon)
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """All lengths of plans, shortest first."""
+        longest = self.num_actions
+        return tuple(range(self.min_horizon if self.has_lengths and self.min_horizon else longest, longest + 1))
 
 
 @dataclass(frozen=True, config=_CHECKS)
@@ -232,6 +259,19 @@ class Config(Section):
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(asdict(self), sort_keys=False)
+
+
+def parse_horizon(given: int | str) -> tuple[int | None, int]:
+    """The shortest and the longest plan of a number, or of a range such as 1-6; the shortest is None for a number.
+
+    >>> parse_horizon("1-6"), parse_horizon(3)
+    ((1, 6), (None, 3))
+    """
+    text = str(given)
+    first, dash, last = text.partition("-")
+    if isinstance(given, bool) or not first.isdecimal() or (dash and not last.isdecimal()) or len(text) > 9:
+        raise ConfigError(f"horizon={shown(given)}, but it must be a whole number, or a range such as 1-6.")
+    return (int(first), int(last)) if dash else (None, int(first))
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -107,6 +107,32 @@ class MomentReader:
             raise PlanError(f"The {which}: {error}" if which != "moment" else str(error)) from error
         return self._check(found, which)
 
+    def read_history(self, moment: Moment) -> Array | None:
+        """The mean of the video before a moment, (F,); None if it is not of a video, or nothing comes before it.
+
+        Raises:
+            P3ivError: naming the moment.
+        """
+        parts = None
+        if isinstance(moment, str | Path):
+            parts = split_moment(str(moment))
+        elif isinstance(moment, tuple) and len(moment) == 2 and isinstance(moment[0], str | Path):
+            parts = str(moment[0]), _seconds(moment[1])
+        if parts is None:
+            return None
+        video, second = parts
+        file = shipped_clip(video) or Path(video)
+        if _is_file(str(file)):
+            from p3iv.extraction.moment import encode_before
+
+            return _repeated(encode_before(file, second, self.encoder), self._observation)
+        if (dataset := self.find_dataset()) is None:
+            return None
+        from p3iv.data.observations import ObservationReader
+
+        means, is_there = ObservationReader(dataset, self._observation).observe_before([(video, second)])
+        return means[0] if is_there[0] else None
+
     def _check(self, observation: Any, which: str) -> Array:
         """An observation (F,) of the planner's width."""
         width = self._header.shape.feature_width
@@ -306,6 +332,11 @@ def _explain_moment(text: str) -> str:
     elif time.startswith("-"):
         hint = " from 0"
     return f"{shown(time)} is not a time in seconds or as mm:ss{hint}."
+
+
+def _repeated(mean: Array | None, observation: str) -> Array | None:
+    """The mean of rows (F,) in the form of an observation."""
+    return None if mean is None else join_rows(mean[None], observation)
 
 
 def _seconds(second: Any) -> float:

@@ -26,6 +26,7 @@ MAX_BYTES: Final = 2**30
 
 OPERATORS: Final = frozenset(
     [
+        "Abs",
         "Add",
         "Cast",
         "Clip",
@@ -35,6 +36,7 @@ OPERATORS: Final = frozenset(
         "Div",
         "Gather",
         "LayerNormalization",
+        "Log",
         "MatMul",
         "Mul",
         "QuantizeLinear",

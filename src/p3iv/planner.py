@@ -9,12 +9,10 @@ for steps, probability in plans:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from p3iv.answering import Answering
 from p3iv.catalogue import BACKENDS, DEFAULT_NUM_SAMPLES, MAX_PLANS
 from p3iv.errors import ConfigError, PlanError, near_misses, warn_caller
 from p3iv.hub import find_planner
@@ -23,9 +21,10 @@ from p3iv.onnx_model import SUFFIX
 from p3iv.planners.backends import file_of, load_backend
 from p3iv.planners.header import Backend, Header
 from p3iv.planners.onnx_planner import encoder_beside
-from p3iv.plans.decoding import distinct_plans, has_chain, plan_chain, plan_probability, rank_plans
-from p3iv.plans.distribution import SOURCES, PlanDistribution, Steps
-from p3iv.plans.draws import Draws, SampleSettings
+from p3iv.plans.answered import ReadQuery
+from p3iv.plans.conditions import Conditions
+from p3iv.plans.distribution import PlanDistribution, Steps
+from p3iv.queries import Query, QueryReader
 from p3iv.types import Array, counted, listed
 from p3iv.validation import shown
 
@@ -52,8 +51,9 @@ class Planner:
     def __init__(self, backend: Backend, reader: MomentReader | None = None, *, source: Path | None = None) -> None:
         """Use a loaded backend, of the file or folder `source`; `from_pretrained` is the usual way to a planner."""
         self._backend, self._source = backend, source
-        self._sampler = lru_cache(maxsize=4)(backend.sampler)
+        self._answering = Answering(backend)
         self._reader = reader or MomentReader(backend.header)
+        self._queries = QueryReader(backend.header, self._reader)
 
     @classmethod
     def from_pretrained(
@@ -99,7 +99,9 @@ class Planner:
         run = places[0] if places[0].is_dir() else None
         choice = choose_encoder(files[0], encoder)
         reader = MomentReader(loaded.header, choice, on_note, run=run, data=None if data is None else Path(data))
-        return cls(loaded, reader, source=None if ensemble else places[0])
+        planner = cls(loaded, reader, source=None if ensemble else places[0])
+        planner._queries = QueryReader(loaded.header, reader, on_note)
+        return planner
 
     @property
     def header(self) -> Header:
@@ -108,8 +110,28 @@ class Planner:
 
     @property
     def horizon(self) -> int:
-        """The number of steps of a plan."""
+        """The number of steps of a plan; of a planner for several lengths, the largest."""
         return self.header.shape.horizon
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """All numbers of steps that plans can have.
+
+        Example:
+            >>> Planner.from_pretrained("tabletop-demo").horizons
+            (3,)
+        """
+        return self._queries.horizons
+
+    @property
+    def procedures(self) -> tuple[str, ...]:
+        """The procedures that a goal can name; none for a planner of one length.
+
+        Example:
+            >>> Planner.from_pretrained("tabletop-demo").procedures
+            ()
+        """
+        return self.header.procedures
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,6 +142,11 @@ class Planner:
     def moments(self) -> MomentReader:
         """Reads moments as the planner needs them; knows the dataset and the encoder."""
         return self._reader
+
+    @property
+    def queries(self) -> QueryReader:
+        """Reads queries as the planner needs them; knows which evidence it understands."""
+        return self._queries
 
     @property
     def backend(self) -> str:
@@ -145,34 +172,50 @@ class Planner:
             'cpu'
         """
         self._backend = self._backend.to(device)
-        self._sampler = lru_cache(maxsize=4)(self._backend.sampler)
+        self._answering = Answering(self._backend)
         return self
 
     def plan(
         self,
         start: Moment,
-        goal: Moment,
+        goal: Moment | None = None,
         *,
+        goal_text: str | None = None,
+        procedure: str | None = None,
+        history: bool | Array = True,
+        horizon: int | None = None,
+        conditions: Conditions | None = None,
         number: int = NUM_PLANS,
         num_samples: int | None = None,
         seed: int = 0,
         mode: str | None = None,
+        why: bool = False,
     ) -> PlanDistribution:
-        """The most probable plans between two moments.
+        """The most probable plans from a start to a goal.
 
         Their probabilities are exact under the chain that chooses the plan. That of P3IV+ needs no samples; that of
         P3IV averages the predictions for `num_samples` latents, 1500 by default. A planner that chooses its plan
         without a chain, as most baselines do, has only as many samples, and the probabilities are shares of them: see
         `PlanDistribution.source`.
 
+        A planner that was trained with `--horizon 1-6` also takes a goal in words, the name of a procedure, or no goal
+        at all; reads the video before the start; and gives plans of every length.
+
         Args:
             start: where you are.
             goal: where you want to be.
+            goal_text: the goal in words: a step that comes last, or a procedure.
+            procedure: the name of the procedure, one of `procedures`.
+            history: whether the video before the start counts, where the start is a moment of a video; or features
+                (F,) of what came before: their mean.
+            horizon: the number of steps; None: any of `horizons`.
+            conditions: what the plan must satisfy.
             number: at most so many plans, from 1 to `p3iv.catalogue.MAX_PLANS`.
             num_samples: also return so many sampled plans.
             seed: of latents and samples.
             mode: how to sample, one of `p3iv.catalogue.SAMPLING_MODES`; by default from the distribution that the
                 probabilities are of. Only with `num_samples`.
+            why: also say what speaks for every plan: see `PlanDistribution.reasons`.
 
         Raises:
             P3ivError: naming the moment or the option that cannot be used.
@@ -187,14 +230,26 @@ class Planner:
             raise PlanError(f"number={shown(number)}, but it must be a whole number from 1 to {MAX_PLANS}.")
         if mode is not None and num_samples is None:
             raise PlanError(f"mode={shown(mode)} says how plans are sampled: pass num_samples, too.")
-        draws = self._draw(start, goal, _settings(num_samples, seed))
-        plans, probabilities = rank_plans(draws, self._backend.transitions, number)
-        samples: tuple[tuple[Steps, int], ...] = ()
-        if num_samples is not None:
-            distinct, counts = distinct_plans(self._samples(draws, mode))
-            samples = tuple(zip(self._words(distinct), counts.tolist(), strict=True))
-        source = SOURCES[0] if has_chain(draws) else SOURCES[1]
-        return PlanDistribution(self._words(plans), tuple(probabilities.tolist()), source, samples)
+        query = Query(start, goal, goal_text, procedure, history, horizon, conditions or Conditions())
+        read = self._queries.read(query)
+        plans = self.answer(read, number, num_samples, seed=seed, mode=mode, why=why)
+        return self._queries.add_examples(plans, read) if why else plans
+
+    def answer(
+        self, read: ReadQuery, number: int = NUM_PLANS, num_samples: int | None = None, **options: Any
+    ) -> PlanDistribution:
+        """The most probable plans of a query that was read before; `plan` does both.
+
+        Example:
+            >>> import numpy as np
+            >>> from p3iv.plans.answered import ReadQuery
+            >>> from p3iv.plans.evidence import Evidence
+            >>> planner = Planner.from_pretrained("tabletop-demo")
+            >>> seen = np.zeros((1, planner.header.shape.feature_width), dtype=np.float32)
+            >>> len(planner.answer(ReadQuery(Evidence(start=seen, goal=seen))).plan)
+            3
+        """
+        return self._answering.plan(read, number, num_samples, **options)
 
     def plan_many(self, starts: Iterable[Moment], goals: Iterable[Moment], **options: Any) -> list[PlanDistribution]:
         """The plans of many pairs: as many starts as goals, or two arrays (N, F), and the options of `plan`.
@@ -246,11 +301,12 @@ class Planner:
     def sample(
         self,
         start: Moment,
-        goal: Moment,
+        goal: Moment | None = None,
         num_samples: int = DEFAULT_NUM_SAMPLES,
         *,
         seed: int = 0,
         mode: str | None = None,
+        **options: Any,
     ) -> list[Steps]:
         """Sampled plans, in the order in which they were drawn; fewer are the beginning of more.
 
@@ -262,17 +318,18 @@ class Planner:
             num_samples: how many.
             seed: of latents and samples.
             mode: how to sample, as in `plan`.
+            options: goal_text, procedure, history, horizon and conditions of `plan`.
 
         Example:
             >>> planner = Planner.from_pretrained("tabletop-demo")
             >>> len(planner.sample("tabletop-demo/repot.mp4@2", "tabletop-demo/repot.mp4@13", 10))
             10
         """
-        draws = self._draw(start, goal, _settings(num_samples, seed))
-        return list(self._words(self._samples(draws, mode)))
+        read = self._queries.read(Query(start, goal, **options))
+        return self._answering.sample(read, num_samples, seed=seed, mode=mode)
 
-    def probability(self, start: Moment, goal: Moment, plan: Sequence[str]) -> float:
-        """The probability of any plan in words, as `plan` gives it without further options.
+    def probability(self, start: Moment, goal: Moment | None, plan: Sequence[str], **options: Any) -> float:
+        """The probability of any plan in words, as `plan` gives it with the same options.
 
         Raises:
             PlanError: the plan has another length, or a step that the planner does not know.
@@ -286,16 +343,15 @@ class Planner:
         """
         if isinstance(plan, str):
             raise PlanError("A plan is a list of steps, not one text.")
-        if len(plan) != self.horizon:
-            raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {self.horizon}.")
+        if len(plan) not in self.horizons:
+            lengths = " or ".join(map(str, self.horizons))
+            raise PlanError(f"A plan of {counted(len(plan), 'step')}, but this planner's plans have {lengths}.")
         if unknown := [step for step in plan if step not in self.names]:
             near = near_misses(unknown[0], self.names)
             hint = f" Similar: {listed([repr(name) for name in near])}." if near else ""
             raise PlanError(f"{shown(unknown[0])} is not one of the {len(self.names)} actions of this planner.{hint}")
-        draws = self._draw(start, goal, SampleSettings())
-        action_ids = np.array([[self.names.index(step) for step in plan]])
-        chain = plan_chain(draws, self._backend.transitions)
-        return min(1.0, float(plan_probability(draws, action_ids, chain)[0]))
+        read = self._queries.read(Query(start, goal, **options))
+        return self._answering.probability(read, [self.names.index(step) for step in plan])
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write what is needed to use the planner into a folder: the planner, its scores, settings and model card.
@@ -336,24 +392,6 @@ class Planner:
         if self.backend == "onnx":
             raise PlanError(f"{self._source} is an exported planner: copy the file, or share the run that it is of.")
         return self._source
-
-    def _draw(self, start: Moment, goal: Moment, settings: SampleSettings) -> Draws:
-        ends = (self._reader.read(moment, which) for which, moment in (("start", start), ("goal", goal)))
-        return self._sampler(settings).draw(*(end[None] for end in ends))
-
-    def _samples(self, draws: Draws, mode: str | None) -> Array:
-        """The sampled plans of a single pair: (K, T)."""
-        own_mode = "chain" if has_chain(draws) else "categorical"
-        plans: Array = draws.plans(mode or own_mode, self._backend.transitions.row)[0]
-        return plans
-
-    def _words(self, plans: Array) -> tuple[Steps, ...]:
-        """Plans (n, T) in words."""
-        return tuple(tuple(self.names[action] for action in plan) for plan in plans.tolist())
-
-
-def _settings(num_samples: int | None, seed: int) -> SampleSettings:
-    return SampleSettings(DEFAULT_NUM_SAMPLES if num_samples is None else num_samples, seed)
 
 
 def choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -134,6 +134,18 @@ class PlanScores:
     num_windows: int
 
 
+def mean_scores(parts: Iterable[PlanScores]) -> PlanScores:
+    """The scores of several sets of windows together."""
+    scores = list(parts)
+    total = sum(one.num_windows for one in scores)
+    return PlanScores(
+        success_rate=sum(one.success_rate * one.num_windows for one in scores) / total,
+        mean_accuracy=sum(one.mean_accuracy * one.num_windows for one in scores) / total,
+        mean_iou=sum(one.mean_iou * one.num_windows for one in scores) / total,
+        num_windows=total,
+    )
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far long work has come; functions that take long call `progress` with it.
@@ -198,3 +210,13 @@ def clock(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """A number and its noun: 1 problem, 2 problems."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def counted_range(numbers: Sequence[int], noun: str) -> str:
+    """The smallest and the largest of some numbers, and their noun: 1 to 6 steps; of one number, 3 steps.
+
+    >>> counted_range((1, 2, 3), "step"), counted_range((1,), "step")
+    ('1 to 3 steps', '1 step')
+    """
+    low, high = min(numbers), max(numbers)
+    return counted(high, noun) if low == high else f"{low} to {high} {noun}s"

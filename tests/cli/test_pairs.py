@@ -88,7 +88,7 @@ def test_standard_input_is_answered_line_by_line(plus_run: Path, video: str) -> 
             ["--pairs", "p.csv", "--start", "a@1"],
             "--pairs names both moments of every pair",
         ),
-        (["--start", "a@1"], "Pass --start MOMENT and --goal MOMENT, or --pairs FILE.csv"),
+        (["--start", "a@1"], "There is no goal, and this planner needs a picture of one"),
         (["--pairs", "p.csv", "--svg", "a.svg"], "--svg a.svg draws the plans of one pair"),
         (["--pairs", "nowhere.csv"], "--pairs nowhere.csv, but there is no such file"),
         (["--pairs", "p.csv"], "p.csv:1: 0 columns are named start, expected 1. The first line names the columns"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,29 @@ def test_scores_as_tables(p3iv: RunP3iv, file: Path) -> None:
     assert "not comparable between vocabularies" in shown
     (iou,) = (line.split() for line in shown.splitlines() if line.startswith("mean IoU, %"))
     assert iou[3:] == ["44.4", "1.4", "to", "97.9"]
+
+
+def test_plans_of_several_lengths(p3iv: RunP3iv, tmp_path: Path) -> None:
+    lines = [
+        {"window": "a", "plan": [1, 2, 3], "reference": [2, 3], "video": "v1", "samples": [[[2, 3], 1], [[2], 3]]},
+        {"window": "b", "plan": [4], "reference": [4], "video": "v2", "samples": [[[4], 2]]},
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    scores = json.loads(p3iv("score", "p.jsonl", "--actions", "5", "--json").stdout)
+    assert {name: each["value"] for name, each in scores["plans"].items()} == pytest.approx(
+        {"success_rate": 1 / 2, "mean_iou": (2 / 3 + 1) / 2, "edit_score": (2 / 3 + 1) / 2, "length_accuracy": 1 / 2}
+    )
+    found = scores["distribution"]
+    nll = [-math.log(0.99 / 4 + 0.01 / 2 / 5**2), -math.log(0.99 + 0.01 / 2 / 5)]  # two lengths, of 5^2 and 5 plans
+    assert found["nll"]["value"] == pytest.approx(sum(nll) / 2)
+    assert (found["mode_precision"]["value"], found["mode_recall"]["value"]) == ((1 / 4 + 1) / 2, 1)
+    assert (scores["released"], "cosine_distance" in found) == ({}, False)
+    shown = p3iv("score", "p.jsonl", "--actions", "5").stdout
+    assert "as released code computes it" not in shown
+    (edit,) = (line.split() for line in shown.splitlines() if line.startswith("edit score, %"))
+    assert edit[3] == "83.3"
+    note = " ".join(shown.split("note: plans, references and samples have 1 to 3 actions; ")[1].split())
+    assert note.startswith("left out, because they are defined for one length: mean_accuracy, cosine_distance, macro")
 
 
 def test_names_and_references_from_files_of_their_own(p3iv: RunP3iv, tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def repeat_truth(folder: Path) -> None:
     (folder / "truth.jsonl").write_text(text + text.splitlines()[0] + "\n")
 
 
+def repeat_truth_of_unknown_length(folder: Path) -> None:
+    """A window that has a line of known and one of unknown length gets a second one of unknown length."""
+    text = (folder / "truth.jsonl").read_text()
+    line = next(line for line in text.splitlines() if "num_steps" in line)
+    (folder / "truth.jsonl").write_text(text + line + "\n")
+
+
 def spoil_steps(folder: Path) -> None:
     with (folder / "steps.csv").open("a") as lines:
         lines.write("tabletop-0000,make tea,set out a mug,9,3\n")
@@ -174,7 +181,8 @@ def cut_video(folder: Path) -> None:
         (flip_a_bit, "fingerprint"),
         (leak, "under train and again under test"),
         (spoil_truth, "truth.jsonl:5.*sum to 1.5"),
-        (repeat_truth, "twice"),
+        (repeat_truth, "gives 1 window twice: tabletop-0000 step 0 T=1"),
+        (repeat_truth_of_unknown_length, "gives 1 window twice: tabletop-"),
         (spoil_steps, r"^steps\.csv:\d+: the end 3.0 is before the start 9.0, expected start <= end$"),
         (unknown_step, "dance"),
         (spoil_card, "dataset.yaml"),

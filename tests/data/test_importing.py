@@ -181,6 +181,13 @@ def test_truth_that_fits_comes_in_as_it_is(mine: Path) -> None:
     assert (mine.parent / "new" / "truth.jsonl").read_text() == TRUTH
 
 
+def test_truth_of_unknown_length_comes_in_as_it_is(mine: Path) -> None:
+    plans = [[["boil", "pour"], 0.75], [["pour"], 0.25]]
+    unknown = {"video": "b", "first_step": 0, "num_steps": 2, "horizons": [1, 6], "plans": plans}
+    (mine / "truth.jsonl").write_text(TRUTH + json.dumps(unknown) + "\n")
+    assert import_truth(mine) == (["a", "a", "b", "b"], ())
+
+
 def test_a_video_that_lost_a_row_loses_its_truth_even_where_the_lines_seem_to_fit(mine: Path) -> None:
     (mine / "steps.csv").write_text(HEAD + "a,tea,boil,9,8\n" + STEPS)
     videos, problems = import_truth(mine)

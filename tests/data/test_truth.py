@@ -1,4 +1,4 @@
-"""Lines of truth.jsonl that do not match the dataset are refused with their number."""
+"""Lines of truth.jsonl: known and unknown numbers of steps; those that do not match the dataset are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p3iv.data.folder import open_dataset
-from p3iv.data.truth import TrueWindow
+from p3iv.data.truth import ConditionedTruth, Plans, TrueWindow, condition_truth
 from p3iv.errors import DatasetError
 
 GOOD: dict[str, Any] = {
@@ -19,6 +19,13 @@ GOOD: dict[str, Any] = {
     "first_step": 1,
     "horizon": 2,
     "plans": [[["pour", "stir"], 0.75], [["stir", "pour"], 0.25]],
+}
+UNKNOWN: dict[str, Any] = {
+    "video": "a",
+    "first_step": 1,
+    "num_steps": 2,
+    "horizons": [1, 3],
+    "plans": [[["pour", "stir"], 0.5], [["stir"], 0.25], [["boil", "pour", "stir"], 0.25]],
 }
 
 
@@ -35,7 +42,15 @@ def read(folder: Path, content: bytes) -> list[TrueWindow]:
 
 
 def test_a_good_line_reads(folder: Path) -> None:
-    assert read(folder, json.dumps(GOOD).encode()) == [TrueWindow("a", 1, 2, (((1, 2), 0.75), ((2, 1), 0.25)))]
+    plans = (((1, 2), 0.75), ((2, 1), 0.25))
+    assert read(folder, json.dumps(GOOD).encode()) == [TrueWindow("a", 1, 2, 2, None, plans)]
+    both = GOOD | {"horizons": [1, 6]}
+    assert read(folder, json.dumps(both).encode()) == [TrueWindow("a", 1, 2, 2, (1, 6), plans)]
+
+
+def test_a_line_of_unknown_length_has_plans_of_several_lengths(folder: Path) -> None:
+    plans = (((1, 2), 0.5), ((2,), 0.25), ((0, 1, 2), 0.25))
+    assert read(folder, json.dumps(UNKNOWN).encode()) == [TrueWindow("a", 1, 2, None, (1, 3), plans)]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +76,40 @@ def test_a_good_line_reads(folder: Path) -> None:
         ({"first_step": 1.5}, "`first_step` is 1.5; expected a valid integer"),
         ({"first_step": 10**30}, "do not all exist"),
         ({"horizon": True}, "`horizon` is true; expected a valid integer"),
+        ({"horizon": None}, "neither `horizon` nor `num_steps` is given"),
+        ({"num_steps": 3}, "`num_steps` is 3, but `horizon` is 2"),
+        ({"horizons": [3, 6]}, "`horizons` is [3, 6], without the 2 steps of the window"),
+        ({"horizons": [1, 6], "plans": [[["pour", "stir"], 0.5], [["stir"], 0.5]]}, "a plan does not have 2 steps"),
     ],
 )
 def test_a_wrong_line_is_refused_by_its_number(folder: Path, changes: dict[str, Any], message: str) -> None:
-    content = json.dumps(GOOD) + "\n" + json.dumps(GOOD | changes) + "\n"
+    _refused_second(folder, GOOD, changes, message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"horizons": None}, "neither `horizon` nor `horizons` is given"),
+        ({"num_steps": None}, "neither `horizon` nor `num_steps` is given"),
+        ({"num_steps": 0}, "`num_steps` is 0; expected greater than 0"),
+        ({"horizons": [1, 2]}, "a plan does not have 1 to 2 steps"),
+        ({"horizons": [2, 3]}, "a plan does not have 2 to 3 steps"),
+        ({"horizons": [3, 1]}, "`horizons` is [3, 1], without the 2 steps of the window"),
+        ({"horizons": [0, 3]}, "`horizons[0]` is 0; expected greater than 0"),
+        ({"horizons": [1]}, "`horizons[1]` is missing"),
+        ({"horizons": 3}, "`horizons` is 3; expected a valid array"),
+        ({"num_steps": 1}, "the steps in the video are not among the plans"),
+        ({"first_step": 2}, "steps 2 to 3 do not all exist; the video has 3"),
+    ],
+)
+def test_a_wrong_line_of_unknown_length_is_refused_by_its_number(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    _refused_second(folder, UNKNOWN, changes, message)
+
+
+def _refused_second(folder: Path, good: dict[str, Any], changes: dict[str, Any], message: str) -> None:
+    content = json.dumps(good) + "\n" + json.dumps(good | changes) + "\n"
     with pytest.raises(DatasetError) as refused:
         read(folder, content.encode())
     assert "truth.jsonl:2: " in str(refused.value)
@@ -88,9 +133,9 @@ def test_invalid_bytes_are_refused(folder: Path, content: bytes) -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=8))
 def test_any_values_give_windows_or_a_dataset_error(folder: Path, value: Any) -> None:
-    for key in GOOD:
+    for good, key in [*((GOOD, key) for key in GOOD), (UNKNOWN, "num_steps"), (UNKNOWN, "horizons")]:
         try:
-            read(folder, json.dumps(GOOD | {key: value}).encode())
+            read(folder, json.dumps(good | {key: value}).encode())
         except DatasetError:
             continue
 
@@ -103,3 +148,37 @@ def test_a_folder_or_a_broken_link_is_a_dataset_error(folder: Path) -> None:
     (folder / "truth.jsonl").symlink_to("nowhere")
     with pytest.raises(DatasetError, match="cannot be read"):
         list(open_dataset(folder).read_truth())
+
+
+@st.composite
+def true_plans(draw: st.DrawFn) -> Plans:
+    plans = draw(st.sets(st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple), min_size=1, max_size=8))
+    weights = draw(st.lists(st.floats(0.1, 1.0) | st.just(0.0), min_size=len(plans), max_size=len(plans)))
+    total = sum(weights) or 1.0
+    return tuple((plan, weight / total) for plan, weight in zip(sorted(plans), weights, strict=True))
+
+
+@given(true_plans(), st.integers(0, 2), st.integers(1, 3))
+def test_the_truth_under_a_condition_is_restricted_and_scaled(plans: Plans, step: int, length: int) -> None:
+    found = condition_truth(plans, lambda plan: step not in plan and len(plan) <= length)
+    joint = {plan: p for plan, p in plans if p > 0 and step not in plan and len(plan) <= length}
+    assert found.share == pytest.approx(sum(joint.values()))
+    assert {plan: p * found.share for plan, p in found.plans} == pytest.approx(joint)
+    if joint:
+        assert sum(p for _, p in found.plans) == pytest.approx(1.0)
+
+
+@given(true_plans(), st.integers(0, 2), st.integers(1, 3))
+def test_two_conditions_one_after_the_other_equal_both_at_once(plans: Plans, step: int, length: int) -> None:
+    first = condition_truth(plans, lambda plan: step in plan)
+    second = condition_truth(first.plans, lambda plan: len(plan) == length)
+    both = condition_truth(plans, lambda plan: step in plan and len(plan) == length)
+    assert dict(second.plans) == pytest.approx(dict(both.plans))
+    assert first.share * second.share == pytest.approx(both.share)
+
+
+def test_a_condition_can_be_impossible_under_the_truth() -> None:
+    plans = (((1, 2), 1.0), ((2, 1), 0.0))
+    assert condition_truth(plans, lambda plan: 3 in plan) == ConditionedTruth(0.0, ())
+    assert condition_truth(plans, lambda plan: plan[0] == 2) == ConditionedTruth(0.0, ())
+    assert condition_truth(plans, lambda plan: plan[0] > 0) == ConditionedTruth(1.0, (((1, 2), 1.0),))

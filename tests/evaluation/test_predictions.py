@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.lines import write_predictions
+from p3iv.data.padding import pad_plans
 from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList, read_actions
 from p3iv.evaluation.predictions import Predictions, read_predictions
@@ -61,6 +62,26 @@ def test_written_predictions_are_read_back(
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
 
 
+plan_of_any_length = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(plan_of_any_length, min_size=5, max_size=5), min_size=1, max_size=4))
+def test_plans_of_several_lengths_are_read_back(tmp_path: Path, lines: list[list[tuple[int, ...]]]) -> None:
+    width = max(len(plan) for line in lines for plan in line)
+    plans, references, *samples = (pad_plans(column, width) for column in zip(*lines, strict=True))
+    windows = tuple(map(str, range(len(lines))))
+    predictions = Predictions(windows, None, plans, references, count_plans(torch.stack(samples, dim=1)))
+    read = read_predictions(write_predictions(tmp_path / "p.jsonl", predictions), FOUR)
+    assert same(read, predictions)
+    assert read.has_one_length == (len({len(plan) for line in lines for plan in line}) == 1)
+
+
+def test_long_plans_of_one_length_are_read(tmp_path: Path) -> None:
+    lines = [{"window": window, "plan": [0] * 1200, "reference": [0] * 1200} for window in "ab"]
+    assert read_predictions(write_lines(tmp_path / "p", *lines), FOUR).plans.shape == (2, 1200)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -95,7 +116,6 @@ def test_names_and_ids_mean_the_same_where_names_are_listed(tmp_path: Path, list
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"plan": [0]}, "a plan of 1 actions, a reference of 2"),
         ({"plan": [0, 4]}, "`plan`: 4 is not an action; expected an id from 0 to 3"),
         ({"reference": [0, -1]}, "`reference`: -1 is not an action"),
         ({"plan": [0, True]}, "`plan[1]` is true; expected a valid integer or a valid string"),
@@ -120,7 +140,9 @@ def test_names_and_ids_mean_the_same_where_names_are_listed(tmp_path: Path, list
         ({"samples": []}, "`samples` is empty; expected at least one [[actions], count]"),
         ({"samples": [[0, 1]]}, "`samples[0][0]` is 0; expected a valid array"),
         ({"samples": [[[0, 1]]]}, "`samples[0][1]` is missing"),
-        ({"samples": [[[0, 1, 2], 1]]}, "`samples` has a plan that is not 2 actions long"),
+        ({"samples": [[[], 1]]}, "`samples[0][0]` is a list; Tuple should have at least 1 item"),
+        ({"samples": [[[0, -1], 1]]}, "`samples`: -1 is not an action"),
+        ({"plan": [0, -1]}, "`plan`: -1 is not an action"),
         ({"samples": [[[0, 9], 1]]}, "`samples`: 9 is not an action"),
         ({"samples": [[[0, True], 1]]}, "`samples[0][0][1]` is true; expected a valid integer"),
         ({"samples": [[[0, 1], -1]]}, "`samples[0][1]` is -1; expected greater than or equal to 1"),
@@ -129,8 +151,8 @@ def test_names_and_ids_mean_the_same_where_names_are_listed(tmp_path: Path, list
         ({"samples": [[[0, 1], "3"]]}, "`samples[0][1]` is '3'; expected a valid integer"),
         ({"samples": [[[0, 1], 10**30]]}, "`samples[0][1]` is 1000000000000000000000000000000; expected less than"),
         ({"samples": [[[0, 1], float("inf")]]}, "`samples[0][1]` is inf; expected"),
-        ({"plan": [0, 1, 2], "reference": [0, 1, 2]}, "`samples` has a plan that is not 3 actions long"),
-        ({"plan": [0], "reference": [0], "samples": [[[0], 1]]}, "plans of 1, but of 2 on line 1; score each"),
+        ({"plan": [0] * 1001}, "a plan of 1001 actions; plans of several lengths have at most 1000"),
+        ({"samples": [[[0] * 1001, 1], [[0], 1]]}, "a plan of 1001 actions; plans of several lengths have at most"),
         ({"plan_probability": 1.5}, "`plan_probability` is 1.5; expected less than or equal to 1"),
         ({"start_s": "soon"}, "`start_s` is 'soon'; expected a valid number"),
     ],
@@ -257,6 +279,6 @@ def test_predictions_of_unequal_size_are_refused(wrong: str) -> None:
     parts: dict[str, Any] = {"windows": ("a", "b"), "videos": ("v", "v"), "plans": plans, "references": plans}
     parts["samples"] = count_plans(torch.zeros(2, 4, 3, dtype=torch.int64))
     Predictions(**parts)
-    smaller = count_plans(torch.zeros(2, 4, 2, dtype=torch.int64)) if wrong == "samples" else parts[wrong][:1]
+    narrow = count_plans(torch.zeros(2, 4, 2, dtype=torch.int64)) if wrong == "samples" else parts[wrong][:1]
     with pytest.raises(PlanError):
-        Predictions(**parts | {wrong: smaller})
+        Predictions(**parts | {wrong: narrow})

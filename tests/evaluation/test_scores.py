@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from evaluation.lines import write_predictions
+from p3iv.data.padding import PAD
 from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList
 from p3iv.evaluation.predictions import Predictions, read_predictions
@@ -18,7 +19,7 @@ from p3iv.evaluation.scores import score
 from p3iv.metrics.counts import count_plans
 from p3iv.metrics.distributions import distribution_values
 from p3iv.metrics.intervals import Clusters, mean_intervals
-from p3iv.metrics.plans import plan_values
+from p3iv.metrics.plans import length_values, plan_values
 from p3iv.metrics.references import references_of
 from p3iv.metrics.released import batch_ious, bitwise_ious, macro_precision, marginal_values, score_released
 
@@ -117,6 +118,58 @@ def test_json_has_null_where_a_score_is_not_defined(predictions: Predictions) ->
         "no intervals: they need at least two videos",
         "cosine_distance leaves out 80 windows with one sample",
     )
+
+
+def shortened(plans: torch.Tensor, seed: int) -> torch.Tensor:
+    """The first 1 to 3 actions of every plan."""
+    lengths = torch.randint(1, 4, (len(plans), 1), generator=torch.Generator().manual_seed(seed))
+    return plans.masked_fill(torch.arange(plans.shape[1]) >= lengths, PAD)
+
+
+@pytest.fixture
+def unequal(predictions: Predictions) -> Predictions:
+    """The same windows with plans, references and samples of 1 to 3 actions."""
+    assert predictions.samples is not None
+    rows = [shortened(predictions.samples.rows(number)[0][:9], number) for number in range(80)]
+    return replace(
+        predictions,
+        plans=shortened(predictions.plans, 100),
+        references=shortened(predictions.references, 101),
+        samples=count_plans(torch.stack(rows)),
+    )
+
+
+def test_plans_of_several_lengths_have_the_metrics_that_are_defined_for_them(unequal: Predictions) -> None:
+    scores = score(unequal, NUM_ACTIONS)
+    clusters = Clusters.of(unequal.videos or ())
+    assert scores.plans == mean_intervals(length_values(unequal.plans, unequal.references), clusters)
+    assert list(scores.plans) == ["success_rate", "mean_iou", "edit_score", "length_accuracy"]
+    assert scores.distribution is not None
+    assert list(scores.distribution) == ["kl", "nll", "mode_precision", "mode_recall", "distinct_plans"]
+    assert all(each.low < each.value < each.high for each in (*scores.plans.values(), *scores.distribution.values()))
+    assert scores.released == {}
+    assert scores.notes == (
+        "plans, references and samples have 1 to 3 actions; left out, because they are defined for one length: "
+        "mean_accuracy, cosine_distance, macro_precision, bitwise_iou, batch_iou, marginal_kl, marginal_nll",
+    )
+
+
+def test_only_metrics_that_the_file_could_have_are_named_as_left_out(unequal: Predictions) -> None:
+    (note,) = score(replace(unequal, samples=None), NUM_ACTIONS).notes
+    assert note.startswith("plans and references have 1 to 3 actions")
+    assert "cosine_distance" not in note
+
+
+def test_a_file_of_several_lengths_scores_the_same_to_the_last_bit(unequal: Predictions, tmp_path: Path) -> None:
+    read = read_predictions(write_predictions(tmp_path / "p.jsonl", unequal), ActionList(NUM_ACTIONS))
+    assert score(read, NUM_ACTIONS).to_dict() == score(unequal, NUM_ACTIONS).to_dict()
+
+
+def test_an_empty_plan_is_refused(unequal: Predictions) -> None:
+    plans = unequal.plans.clone()
+    plans[5] = PAD
+    with pytest.raises(PlanError, match="A plan is empty; expected at least one action"):
+        score(replace(unequal, plans=plans), NUM_ACTIONS)
 
 
 @pytest.mark.parametrize("part", ["plans", "references"])

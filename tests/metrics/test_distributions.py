@@ -103,7 +103,7 @@ def test_windows_that_share_first_and_last_action_are_compared_in_bounded_memory
     references = references_of(torch.stack((middle * 0, middle, middle * 0), dim=1))
     with LargestTensor() as made:
         found = exact_divergences(lambda plans, _: np.full(len(plans), -math.log(1000.0)), references, 1000)
-    assert made.elements <= MAX_PAIRS * references.horizon  # of 1000 x 1000 pairs
+    assert made.elements <= MAX_PAIRS * references.plans.shape[1]  # of 1000 x 1000 pairs
     torch.testing.assert_close(found.nll, torch.full((1000,), math.log(1000 / 0.99), dtype=torch.float64))
 
 
@@ -138,7 +138,7 @@ def test_a_window_with_one_sample_has_no_pair() -> None:
         [[((0, 1), 0.5), ((0, 1), 0.5)]],
         [[((0, 1), 1.5), ((1, 1), -0.5)]],
         [[((0, 1), math.nan)]],
-        [[((0, 1), 0.5), ((1,), 0.5)]],
+        [[((0, 1), 0.5), ((), 0.5)]],
     ],
 )
 def test_references_that_are_not_a_distribution_are_refused(windows: list[list[tuple[Plan, float]]]) -> None:

@@ -8,6 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from p3iv import catalogue
+from p3iv.data import padding
 from p3iv.metrics import distributions, plans, released
 from p3iv.metrics.plans import accuracies, ious, score_plans, successes
 from p3iv.metrics.released import bitwise_ious
@@ -49,7 +51,7 @@ def test_renumbering_the_actions_changes_the_bitwise_iou() -> None:
     assert abs(before - after).item() > 0.1
 
 
-@pytest.mark.parametrize("module", [plans, released, distributions])
+@pytest.mark.parametrize("module", [plans, released, distributions, padding, catalogue])
 def test_the_examples_in_the_docstrings(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0

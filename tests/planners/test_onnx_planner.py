@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,18 @@ from onnx import TensorProto, helper, numpy_helper
 
 from conftest import MakeOnce
 from p3iv import Planner
-from p3iv.config import override
 from p3iv.errors import CheckpointError, ConfigError
+from p3iv.export.comparison import largest_difference
 from p3iv.export.graph import sealed
-from p3iv.export.planner import build_model, export_planner, largest_difference
+from p3iv.export.planner import build_model, export_planner
 from p3iv.onnx_model import digest_of, find_checksum
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
 from p3iv.planners.header import BEST, read_header
-from p3iv.planners.onnx_planner import OnnxPlanner, load_exported
-from p3iv.planners.registry import planner_class
+from p3iv.planners.onnx_planner import load_exported
 from p3iv.plans.decoding import plan_chain
 from p3iv.plans.draws import SampleSettings, normal_blocks
 from p3iv.types import Array
+from planners.exported import constant, header_with, load, random_planner
 
 RUNS = ("p3iv_run", "plus_run")
 SAMPLES = SampleSettings(150)
@@ -155,21 +154,6 @@ def test_planners_of_all_settings_are_exported(
     assert (ours.categorical != theirs.categorical).mean() <= 0.001
 
 
-def random_planner(run: Path, settings: dict[str, Any]) -> TrainedPlanner:
-    """A planner of these settings with random parameters and buffers, of the same actions as a run."""
-    trained = load_planner(run / BEST)
-    config = override(trained.header.config, settings)
-    shape = replace(trained.header.shape, horizon=config.data.num_actions)
-    torch.manual_seed(0)
-    planner = planner_class(config.planner)(shape, config)
-    for name, tensor in planner.state_dict().items():
-        if not tensor.any() or name.endswith("scale"):  # what is fitted, and what a network begins with as zeros
-            tensor.copy_(torch.rand(tensor.shape) + 0.5)
-    dtype = torch.float64 if config.optim.precision == "float64" else torch.float32
-    header = replace(trained.header, config=config, shape=shape)
-    return TrainedPlanner(planner.to(dtype).eval(), trained.transitions, header)
-
-
 @given(data=st.data())
 def test_a_changed_byte_is_found(
     exported: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, data: Any
@@ -188,22 +172,6 @@ def test_a_part_of_a_file_is_refused(
     content = exported["p3iv_run"].read_bytes()
     with pytest.raises(CheckpointError):
         load(tmp_path_factory.mktemp("part"), content[: data.draw(st.integers(0, len(content) - 1))])
-
-
-def load(folder: Path, content: bytes) -> OnnxPlanner:
-    path = folder / "x.onnx"
-    path.write_bytes(content)
-    return load_exported([path])
-
-
-def header_with(model: onnx.ModelProto, **changes: Any) -> None:
-    entry = next(entry for entry in model.metadata_props if entry.key == "p3iv")
-    entry.value = json.dumps({**json.loads(entry.value), **changes})
-
-
-def constant(model: onnx.ModelProto, name: str) -> TensorProto:
-    found: TensorProto = next(tensor for tensor in model.graph.initializer if tensor.name == name)
-    return found
 
 
 def with_nan(model: onnx.ModelProto) -> None:

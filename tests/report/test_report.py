@@ -303,7 +303,6 @@ def test_a_broken_evaluation_is_refused_and_no_report_is_left(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"plan": ["a"]}, "a plan of 1 actions, a reference of 3"),
         ({"plan": [1, 2, 3]}, "`plan[0]` is 1; expected a valid string"),
         ({"samples": [[["a", "b", "c"], 0]]}, "`samples[0][1]` is 0; expected greater than or equal to 1"),
         ({"samples": 3}, "`samples` is 3; expected a valid array"),

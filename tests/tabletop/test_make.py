@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from p3iv.data.folder import open_dataset
+from p3iv.data.truth import TrueWindow, condition_truth
 from p3iv.errors import ConfigError
 from p3iv.features.store import FeatureStore
 from p3iv.tabletop.make import FACTS, embed_text, encode_states, make_tabletop
@@ -47,16 +49,41 @@ def test_steps_take_2_to_5_seconds_with_pauses_between(tabletop: Path) -> None:
 
 
 def test_truth_has_every_window_and_its_executed_plan(tabletop: Path) -> None:
+    """With its length known, and with it unknown."""
     dataset = open_dataset(tabletop)
-    truth = {(line.video, line.first_step, line.horizon): dict(line.plans) for line in dataset.read_truth()}
-    windows = 0
+    lines = list(dataset.read_truth())
+    known = {_window(line): dict(line.plans) for line in lines if line.horizon is not None}
+    unknown = {_window(line): dict(line.plans) for line in lines if line.horizons == (1, 6)}
+    windows = {}
     for video in dataset.videos:
         ids = [dataset.vocabulary.id_of[step.action] for step in video.steps]
-        for horizon in (2, 3, 4, 5, 6):
+        for horizon in (1, 2, 3, 4, 5, 6):
             for first in range(len(ids) - horizon + 1):
-                assert truth[video.id, first, horizon][tuple(ids[first : first + horizon])] > 0
-                windows += 1
-    assert len(truth) == windows
+                windows[video.id, first, horizon] = tuple(ids[first : first + horizon])
+    assert known.keys() == unknown.keys() == windows.keys()
+    for window, plan in windows.items():
+        assert known[window][plan] > 0
+        assert unknown[window][plan] > 0
+
+
+def _window(line: TrueWindow) -> tuple[str, int, int]:
+    return line.video, line.first_step, line.num_steps
+
+
+def _has_length(length: int, plan: tuple[int, ...]) -> bool:
+    return len(plan) == length
+
+
+def test_the_truth_of_a_known_length_is_that_of_an_unknown_one_given_the_length(tabletop: Path) -> None:
+    lines = list(open_dataset(tabletop).read_truth())
+    unknown = {_window(line): line.plans for line in lines if line.horizon is None}
+    known = {_window(line): line.plans for line in lines if line.horizons is None}
+    assert known.keys() == unknown.keys()
+    for window, plans in known.items():
+        given_length = condition_truth(unknown[window], partial(_has_length, window[2]))
+        assert 0 < given_length.share < 1
+        assert dict(given_length.plans) == pytest.approx(dict(plans))
+    assert 0 < len(unknown) < 0.1 * len(lines)  # elsewhere start and goal tell the length, and one line is enough
 
 
 def test_state_features_show_the_table_of_every_second(tabletop: Path) -> None:
@@ -105,8 +132,9 @@ def test_the_card_names_the_fingerprint_of_the_features(tabletop: Path) -> None:
 
 def test_truth_lines_are_plain_json(tabletop: Path) -> None:
     with (tabletop / "truth.jsonl").open() as lines:
-        line = json.loads(next(lines))
-    assert set(line) == {"video", "first_step", "horizon", "plans"}
+        keys = {frozenset(json.loads(line)) for line in lines}
+    shared = frozenset({"video", "first_step", "plans"})
+    assert keys == {shared | {"horizon", "horizons"}, shared | {"horizon"}, shared | {"num_steps", "horizons"}}
 
 
 @pytest.mark.parametrize("options", [{"num_videos": 2}, {"encoder": "clip"}])

@@ -48,19 +48,20 @@ def test_every_step_and_procedure_occurs(executions: list[Execution]) -> None:
     assert {execution.procedure for execution in executions} == {procedure.name for procedure in PROCEDURES}
 
 
-@pytest.mark.parametrize("horizon", [3, 6])
+@pytest.mark.parametrize("horizons", [(3,), (6,), (1, 2, 3, 4, 5, 6)])
 def test_plan_probabilities_match_the_frequencies_of_20000_executions(
-    executions: list[Execution], horizon: int
+    executions: list[Execution], horizons: tuple[int, ...]
 ) -> None:
     counts: dict[Pair, Counter[Plan]] = defaultdict(Counter)
     for execution in executions:
-        for first in range(len(execution.steps) - horizon + 1):
-            pair = execution.states[first], execution.states[first + horizon]
-            counts[pair][execution.steps[first : first + horizon]] += 1
+        for horizon in horizons:
+            for first in range(len(execution.steps) - horizon + 1):
+                pair = execution.states[first], execution.states[first + horizon]
+                counts[pair][execution.steps[first : first + horizon]] += 1
     common = [pair for pair, plans in counts.items() if plans.total() >= 400]
     assert len(common) > 20
     for start, goal in common:
-        seen, exact = counts[start, goal], tabletop_world().plans_between(start, goal, horizon)
+        seen, exact = counts[start, goal], tabletop_world().plans_from(start, goal=goal, horizons=horizons)
         total = seen.total()
         assert set(seen) <= set(exact)
         for plan, probability in exact.items():

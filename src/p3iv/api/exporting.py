@@ -40,7 +40,7 @@ def export_planner(
 ) -> Exported:
     """Write a planner as an ONNX file that plans without torch, and the encoder of its features beside it.
 
-    The command is `p3iv export`. Planners that can be exported: p3iv and p3iv-plus.
+    The command is `p3iv export`. Planners that can be exported: p3iv, and p3iv-plus for one or several lengths.
 
     Args:
         run: a run folder, or what else `Planner.from_pretrained` takes.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES
+from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, PICTURES
 from p3iv.errors import warn_caller
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def train(
     *,
     planner: str = "p3iv",
     preset: str | None = None,
-    horizon: int = 3,
+    horizon: int | str = "3",
     window: str = "inclusive",
     protocol: int = 1,
     split: str | Path = "video",
@@ -58,7 +58,8 @@ def train(
         out: the run folder to write.
         planner: p3iv, p3iv-plus or the name of a baseline.
         preset: a set of settings; without it, the planner's own.
-        horizon: the number of actions to plan.
+        horizon: the number of actions to plan, or a range such as "1-6": one planner for all these lengths
+            (p3iv-plus and graph).
         window: what the start observation shows: the first action of the plan (inclusive), or the action before it
             (after-start).
         protocol: 1: every window. 2: one random window of T-1 actions per video.
@@ -88,12 +89,15 @@ def train(
         2
         >>> planner = p3iv.Planner.from_pretrained(result.run)
     """
+    from p3iv.config import parse_horizon
     from p3iv.data.folder import open_dataset
     from p3iv.training.loop import TrainRequest
     from p3iv.training.loop import train as run_training
 
     is_first = os.environ.get("RANK", "0") == "0"  # of several processes, only the first reports
-    windows = {"data.horizon": horizon, "data.window": window, "data.protocol": protocol}
+    shortest, longest = parse_horizon(horizon)
+    lengths = {"data.horizon": longest, "data.min_horizon": shortest}
+    windows = {**lengths, "data.window": window, "data.protocol": protocol}
     changes = {"planner": planner, "seed": seed, **windows, **_split(split), "data.split_seed": split_seed}
     config = configure(planner, preset, changes, settings or {})
     request = TrainRequest(
@@ -115,14 +119,15 @@ def configure(
     planner: str, preset: str | None, changes: Mapping[str, object], settings: Mapping[str, object]
 ) -> Config:
     """The preset with the arguments of `train` and further settings applied."""
-    from p3iv.config import override, preset_config
+    from p3iv.config import Config, override, preset_config
     from p3iv.errors import ConfigError
-    from p3iv.planners.registry import planner_class
+    from p3iv.planners.registry import class_of, planner_class
     from p3iv.types import listed
 
     if not isinstance(settings, Mapping):
         raise ConfigError('Settings have names and values, such as settings={"optim.epochs": 20}.')
-    chosen = planner_class(planner)
+    planner_class(planner)  # its name comes first: other settings depend on it
+    chosen = class_of(override(Config(planner=planner), {**changes, "planner": planner}))
     for name in ("planner", "preset"):
         if name in settings:
             value = settings[name]
@@ -138,7 +143,9 @@ def evaluate(
     *,
     data: str | Path | None = None,
     side: Side = "test",
-    samples: int = DEFAULT_NUM_SAMPLES,
+    horizon: int | None = None,
+    evidence: Sequence[str] = PICTURES,
+    samples: int | None = None,
     seed: int = 0,
     mode: str = DEFAULT_MODE,
     input_noise: float = 0.0,
@@ -151,13 +158,19 @@ def evaluate(
 ) -> Evaluation:
     """Score a trained planner with every decoder and metric, and write evaluation.json and predictions.jsonl.
 
-    Scores have 95 % intervals for other videos, not for other seeds of the training.
+    Scores have 95 % intervals for other videos, not for other seeds of the training. A planner for several lengths is
+    scored with the number of steps unknown, and for every length with the number known, in `lengths` also by what else
+    it is told.
 
     Args:
         run: a run folder of `train`.
         data: the dataset folder, if it has moved since training.
         side: which part of the split to score: train, val or test.
-        samples: number of plans to sample for each start and goal.
+        horizon: of a planner for several lengths: score windows of this length as those of a planner for one length.
+        evidence: what a planner for several lengths is told: start, goal, history, words (the name of the last step),
+            procedure.
+        samples: number of plans to sample for each start and goal; by default 1500, or 100 where the number of steps is
+            unknown.
         seed: seed of the samples.
         mode: how the plans in predictions.jsonl are sampled.
         input_noise: noise on the observations in place of latents.
@@ -178,18 +191,21 @@ def evaluate(
         >>> rate.low <= rate.value <= rate.high
         True
     """
-    from p3iv.evaluation.evaluate import EvaluationRequest
+    from p3iv.evaluation.evaluate import EvaluationRequest, default_samples
     from p3iv.evaluation.evaluate import evaluate as run_evaluation
     from p3iv.plans.draws import SampleSettings
 
+    number = default_samples(Path(run), horizon) if samples is None else samples
     request = EvaluationRequest(
         run=Path(run),
         data=_path(data),
         side=side,
-        settings=SampleSettings(num_samples=samples, seed=seed, input_noise=input_noise, dropout=dropout),
+        settings=SampleSettings(num_samples=number, seed=seed, input_noise=input_noise, dropout=dropout),
         mode=mode,
         device=device,
         ensemble=tuple(map(Path, ensemble)),
+        horizon=horizon,
+        evidence=_names(evidence),
         on_progress=progress or _ignore,
         on_note=on_note,
     )
@@ -218,7 +234,7 @@ def write_report(run: str | Path, *, data: str | Path | None = None, cases: int 
 
 
 def published_for(run: RunRecord) -> Published | None:
-    """The paper's numbers for the dataset, horizon and protocol of a run; None where it has none.
+    """The paper's numbers for the dataset, horizon and protocol of a run; None where it has none, or several lengths.
 
     The samples of a run without noise are compared with those of the paper's deterministic planner.
     """
@@ -227,6 +243,8 @@ def published_for(run: RunRecord) -> Published | None:
     from p3iv.report.tables import Published
 
     name, data = run.dataset_name, run.config.data
+    if data.has_lengths:
+        return None
     found = published_figures(name, data.horizon, protocol=data.protocol)
     if run.config.model.noise_width == 0:
         without_noise = published_figures(name, data.horizon, protocol=data.protocol, method="deterministic")

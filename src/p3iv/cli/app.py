@@ -17,7 +17,7 @@ from p3iv.cli.help import App, Group
 from p3iv.cli.options import AsJson
 from p3iv.errors import P3ivError
 from p3iv.shipped import SHIPPED, ShippedClip, shipped_clips, shipped_planner
-from p3iv.types import counted
+from p3iv.types import counted_range
 
 if TYPE_CHECKING:
     from p3iv.data.folder import DatasetCard
@@ -148,7 +148,8 @@ def _show_encoder(path: Path, *, as_json: bool) -> None:
         from p3iv.planners.header import planner_file, read_header
 
         known = read_header(planner_file(find_planner(path, on_note=print_note)))
-        label = f"{known.config.planner}, {counted(known.shape.horizon, 'step')} to plan, trained on {known.data_label}"
+        steps = counted_range(known.config.data.horizons, "step")
+        label = f"{known.config.planner}, {steps} to plan, trained on {known.data_label}"
     identities = {"encoder": known.encoder, "text_encoder": known.text_encoder}
     clips = shipped_clips(str(path)) if shipped_planner(path) else ()
     if as_json:

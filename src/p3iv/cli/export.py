@@ -42,8 +42,8 @@ def export_command(
     """Write a planner as an ONNX file, which plans without torch.
 
     The file describes itself: actions, horizon, scaling of the features, transitions, encoder and version are in its
-    metadata. Its scores are compared with those of torch before it is kept. Planners that can be exported: p3iv and
-    p3iv-plus.
+    metadata. Its scores are compared with those of torch before it is kept. Planners that can be exported: p3iv, and
+    p3iv-plus for one or several lengths.
     """
     from p3iv.api.exporting import export_planner
 
@@ -63,7 +63,8 @@ def export_command(
 
 
 def _show(report: ExportReport, encoder: EncoderReport | None) -> None:
-    size = f"{report.horizon} steps of {report.num_actions} actions"
+    lengths = f"{report.horizons[0]} to {report.horizon}" if len(report.horizons) > 1 else f"{report.horizon}"
+    size = f"{lengths} steps of {report.num_actions} actions"
     out.print(f"{report.planner}, {size}, {_megabytes(report.num_bytes)} -> {report.path}")
     for what, ports in (("in", report.inputs), ("out", report.outputs)):
         for name, port in ports.items():

@@ -9,11 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from p3iv.errors import ConfigError
 
 EXAMPLE = "Example:"
 
@@ -63,6 +65,38 @@ class _Help:
 
 class Command(_Help, TyperCommand):
     """A command with our help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments.
+
+        An option whose metavar has two words, such as `--at N STEP`, takes two words and may be repeated. typer has no
+        such options, so it gets the two as one text, which `split_words` takes apart.
+        """
+        of_two = {name for param in self.get_params(ctx) if " " in (param.metavar or "") for name in param.opts}
+        found: list[str] = super().parse_args(ctx, _join_words(args, of_two))
+        return found
+
+
+_BETWEEN = "\x1f"  # the two words of an option; no shell gives it
+
+
+def _join_words(args: Sequence[str], of_two: Collection[str]) -> list[str]:
+    """The arguments, in which the two words after an option of two words are one."""
+    joined, left = [], list(args)
+    while left:
+        word = left.pop(0)
+        joined.append(word)
+        if word in of_two and len(left) >= 2:
+            joined.append(f"{left.pop(0)}{_BETWEEN}{left.pop(0)}")
+    return joined
+
+
+def split_words(text: str) -> tuple[str, str]:
+    """The two words of an option that takes two."""
+    first, between, second = text.partition(_BETWEEN)
+    if not between:
+        raise ConfigError(f"{text}: this option takes two words; put a step of several words in quotes.")
+    return first, second
 
 
 class Group(_Help, TyperGroup):

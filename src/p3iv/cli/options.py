@@ -49,6 +49,10 @@ def list_option(option: str, item: str, help: str, *, names: Collection[str] = (
     return typer.Option(option, metavar=f"{item},...", help=help, autocompletion=complete)
 
 
+def step_option(option: str, help: str) -> Any:
+    return typer.Option(option, metavar="STEP", help=f"{help}; may be repeated.")
+
+
 def seed_option(of: str) -> Any:
     return number_option("--seed", f"Seed of {of}.", min=0)
 
@@ -172,6 +176,17 @@ Settings = Annotated[
         help="Change a setting, such as optim.epochs=20; may be repeated. `p3iv train --list-settings` lists all.",
         autocompletion=complete_setting,
     ),
+]
+
+GoalText = Annotated[
+    str | None,
+    typer.Option("--goal-text", metavar="TEXT", help="The goal in words: a step that comes last, or a procedure."),
+]
+Procedure = Annotated[
+    str | None, typer.Option("--procedure", metavar="NAME", help="The procedure that is followed, by its name.")
+]
+History = Annotated[
+    str, choice("--history", ("on", "off"), help="on: the video before the start counts. off: only the start itself.")
 ]
 
 AllowDownload = Annotated[

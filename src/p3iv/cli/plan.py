@@ -12,22 +12,27 @@ import typer
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
 from p3iv.cli.console import err, out, print_json, print_next, print_note
+from p3iv.cli.help import split_words
 from p3iv.cli.options import (
     AllowDownload,
     AnyPlanner,
     AsJson,
     Device,
     Ensemble,
+    GoalText,
+    History,
     MovedDataset,
     PlannerBackend,
     PlannerEncoder,
     PlannerWeights,
+    Procedure,
     Threads,
     file_option,
     mode_option,
     number_option,
     samples_option,
     seed_option,
+    step_option,
 )
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.shipped import shipped_clips, shipped_planner
@@ -48,7 +53,7 @@ SAMPLES_HELP = (
     f"samples instead of {DEFAULT_NUM_SAMPLES}"
 )
 
-PlanPair = Callable[[str, str], "PlanDistribution"]
+PlanPair = Callable[[str, str | None], "PlanDistribution"]
 
 
 def plan_command(
@@ -57,6 +62,27 @@ def plan_command(
     goal: Annotated[
         str | None, typer.Option("--goal", metavar="MOMENT", help="Another moment, in one of the same forms.")
     ] = None,
+    goal_text: GoalText = None,
+    procedure: Procedure = None,
+    history: History = "on",
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            "--horizon", metavar="T", min=1, help="The number of steps; without it, any that the planner knows."
+        ),
+    ] = None,
+    without: Annotated[list[str] | None, step_option("--without", "Leave this step out")] = None,
+    including: Annotated[list[str] | None, step_option("--with", "This step must occur")] = None,
+    first: Annotated[str | None, typer.Option("--first", metavar="STEP", help="The first step.")] = None,
+    last: Annotated[str | None, typer.Option("--last", metavar="STEP", help="The last step.")] = None,
+    at: Annotated[
+        list[str] | None, typer.Option("--at", metavar="N STEP", help="The step at position N; may be repeated.")
+    ] = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option("--before", metavar="A B", help="Step A comes before step B, if both occur; may be repeated."),
+    ] = None,
+    done: Annotated[list[str] | None, step_option("--done", "Already done, so not done again")] = None,
     pairs: Annotated[str | None, typer.Option("--pairs", metavar="FILE|-", help=PAIRS_HELP)] = None,
     data: MovedDataset = None,
     top: Annotated[int, number_option("--top", "Number of plans to print.", max=MAX_PLANS)] = 5,
@@ -70,7 +96,10 @@ def plan_command(
     backend: PlannerBackend = None,
     device: Device = "auto",
     threads: Threads = 1,
-    svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph.")] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say what speaks for each plan, and what would change it.")
+    ] = False,
+    svg: Annotated[Path | None, file_option("--svg", "Draw the plans as one graph, or with --why the reasons.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan the steps between two moments, or for many pairs of moments.
@@ -82,9 +111,20 @@ def plan_command(
     """
     from p3iv.moments import EncoderChoice
     from p3iv.planner import NUM_PLANS, Planner
+    from p3iv.plans.conditions import Conditions
 
-    if pairs is None and (start is None or goal is None):
-        start, goal = _example_of(run, start, goal)
+    has_goal = any(each is not None for each in (goal, goal_text, procedure))
+    if pairs is None and start is None:
+        start, goal = _example_of(run, goal, has_goal=has_goal)
+    conditions = Conditions(
+        without=tuple(without or ()),
+        including=tuple(including or ()),
+        first=first,
+        last=last,
+        at=tuple(_position(*split_words(text)) for text in at or ()),
+        before=tuple(split_words(text) for text in before or ()),
+        done=tuple(done or ()),
+    )
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
     if data is not None and not data.is_dir():
@@ -96,13 +136,32 @@ def plan_command(
         run, device=device, backend=backend, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
     )
 
-    def plan(start: str, goal: str) -> PlanDistribution:
-        return planner.plan(start, goal, number=max(top, NUM_PLANS), num_samples=samples, seed=seed, mode=mode)
+    def plan(start: str, goal: str | None) -> PlanDistribution:
+        return planner.plan(
+            start,
+            goal,
+            goal_text=goal_text,
+            procedure=procedure,
+            history=history == "on",
+            horizon=horizon,
+            conditions=conditions,
+            number=max(top, NUM_PLANS),
+            num_samples=samples,
+            seed=seed,
+            mode=mode,
+            why=why,
+        )
 
     if pairs is not None:
         _plan_pairs(pairs, plan, top, as_json=as_json)
-    elif start is not None and goal is not None:
+    elif start is not None:
         _show_one(plan(start, goal), top, svg, as_json=as_json)
+
+
+def _position(number: str, step: str) -> tuple[int, str]:
+    if not number.isdecimal():
+        raise ConfigError(f"--at {number} {step}, but N must be a position from 1, such as --at 2 STEP.")
+    return int(number), step
 
 
 def _check_moments(
@@ -117,7 +176,8 @@ def _check_moments(
         raise ConfigError(f"--svg {svg} draws the plans of one pair: pass --start and --goal instead of --pairs.")
     if svg is not None and svg.suffix.lower() != ".svg":
         raise ConfigError(f"--svg {svg}, but it must end in .svg.")
-    if has_encoder and start is not None and goal is not None and not (needs_encoder(start) or needs_encoder(goal)):
+    moments = [moment for moment in (start, goal) if moment is not None]
+    if has_encoder and moments and not any(map(needs_encoder, moments)):
         raise ConfigError(
             "--encoder, --weights and --allow-download are for moments of video files and pictures, but these are "
             "features already: leave the option out."
@@ -128,7 +188,7 @@ def _show_one(plans: PlanDistribution, top: int, svg: Path | None, *, as_json: b
     if svg is not None:
         from p3iv.files import write_text
 
-        write_text(svg, plans.to_svg())
+        write_text(svg, plans.reasons[0].to_svg() if plans.reasons else plans.to_svg())
     if as_json:
         print_json(plans.to_dict())
         return
@@ -181,13 +241,13 @@ def _answer(pair: Pair, plan: PlanPair, top: int, *, as_json: bool) -> str:
     return fault
 
 
-def _example_of(run: Path, start: str | None, goal: str | None) -> tuple[str, str]:
+def _example_of(run: Path, goal: str | None, *, has_goal: bool) -> tuple[str, str | None]:
     """The moments of the example of a planner that comes with p3iv, if the user gave none."""
-    if start or goal or not shipped_planner(run):
+    if goal or not shipped_planner(run):
         raise ConfigError("Pass --start MOMENT and --goal MOMENT, or --pairs FILE.csv for many pairs.")
     example = shipped_clips(str(run))[0]
     print_note(f"an example: {example.command}")
-    return example.start, example.goal
+    return example.start, None if has_goal else example.goal
 
 
 def _use_threads(number: int) -> None:

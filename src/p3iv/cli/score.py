@@ -39,6 +39,7 @@ def score_command(
     """Score a file of predictions, made by any method.
 
     Computes every metric, also as released code computes it, with 95 % intervals for other videos.
+    Where plans and references have several lengths, those that are defined for any length.
     """
     from p3iv.api.runs import score  # torch takes a second to import
 
@@ -58,11 +59,12 @@ def _print_scores(scores: PredictionScores) -> None:
     _print_group("plans", scores.plans)
     if scores.distribution is not None:
         _print_group("distribution of the samples", scores.distribution)
-    _print_group("as released code computes it", scores.released)
-    out.print(
-        "as released code computes it: not comparable between vocabularies, orders of ids, or batch sizes "
-        f"(here {counted(scores.batch_size, 'window')})",
-    )
+    if scores.released:
+        _print_group("as released code computes it", scores.released)
+        out.print(
+            "as released code computes it: not comparable between vocabularies, orders of ids, or batch sizes "
+            f"(here {counted(scores.batch_size, 'window')})",
+        )
     for note in scores.notes:
         out.print(f"note: {note}")
 

@@ -159,7 +159,8 @@ def serve_command(
 
 
 def _show_service(address: str, info: InfoAnswer, *, open_page: bool) -> None:
-    steps, actions = counted(info.horizons[0], "step"), counted(len(info.actions), "action")
+    first, last, actions = info.horizons[0], info.horizons[-1], counted(len(info.actions), "action")
+    steps = counted(last, "step") if first == last else f"{first} to {last} steps"
     out.print(f"{info.planner.name}: {info.planner.method}, plans of {steps}, {actions}")
     if info.encoder_problem:
         print_note(f"no plans from new videos and pictures: {info.encoder_problem}")

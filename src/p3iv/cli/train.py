@@ -47,12 +47,15 @@ def _list_settings(wanted: bool) -> None:
     raise typer.Exit
 
 
+HORIZON_HELP = "The number of steps to plan, or a range such as 1-6: one planner for all these lengths."
+
+
 def train_command(
     folder: DatasetDir,
     run: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write, for this run.")],
     planner: PlannerName = "p3iv",
     preset: Annotated[str | None, preset_option("of the settings")] = None,
-    horizon: Annotated[int, typer.Option("--horizon", metavar="T", help="The number of actions to plan.")] = 3,
+    horizon: Annotated[str, typer.Option("--horizon", metavar="T", help=HORIZON_HELP)] = "3",
     window: Window = "inclusive",
     protocol: Protocol = 1,
     split: Split = "video",
@@ -115,7 +118,7 @@ def train_command(
         scores = ", ".join(f"{metric.title} {text}" for metric, text in _scores(best))
         trained = f"{counted(result.epochs, 'epoch')}, {result.cpu_s:.0f} CPU s. Best epoch {result.best_epoch} on"
         fitted = f"Fitted without training, {result.cpu_s:.0f} CPU s. On"
-        how = trained if planner_class(planner).is_trained() else fitted
+        how = trained if planner_class(planner).is_trained() or "-" in horizon else fitted
         out.print(f"{how} validation: {scores} -> {result.run}")
         print_next("evaluate", result.run)
 

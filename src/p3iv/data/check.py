@@ -230,8 +230,9 @@ def _check_truth(dataset: Dataset) -> Iterator[Finding]:
         return
     if not dataset.videos:
         return
-    seen: Counter[tuple[str, int, int]] = Counter()
+    seen: Counter[tuple[str, int | tuple[int, int]]] = Counter()
     for line in dataset.read_truth():
-        seen[line.video, line.first_step, line.horizon] += 1
-    if twice := [f"{video} step {first} T={horizon}" for (video, first, horizon), n in seen.items() if n > 1]:
+        window = f"{line.video} step {line.first_step} T={line.num_steps}"
+        seen.update((window, lengths) for lengths in (line.horizon, line.horizons) if lengths is not None)
+    if twice := list(dict.fromkeys(window for (window, _), n in seen.items() if n > 1)):
         yield Finding("error", f"truth.jsonl gives {counted(len(twice), 'window')} twice: {listed(twice)}")

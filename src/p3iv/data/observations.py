@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from p3iv.data.folder import Dataset, find_videos, require_features
 from p3iv.errors import DatasetError
-from p3iv.features.observation import AROUND, join_rows, rows_around
+from p3iv.features.observation import AROUND, join_rows, rows_around, rows_before
 from p3iv.types import Array
 from p3iv.validation import shown
 
@@ -36,6 +36,7 @@ class ObservationReader:
         self._store = require_features(dataset)
         self._per_second = dataset.card.features_per_second
         self._observation = observation
+        self._last: tuple[str, Array] | None = None  # a video and the running sums of its rows
 
     def check_moment(self, video: str, second: float) -> None:
         """Refuse a moment without features."""
@@ -78,6 +79,37 @@ class ObservationReader:
             seen = self._store.rows_at(video, near).astype(np.float32)
             observed[number] = join_rows(seen, self._observation)
         return observed
+
+    def observe_before(self, moments: Sequence[tuple[str, float]]) -> tuple[Array, NDArray[np.bool_]]:
+        """The mean of the rows before each moment, those around it left out, and whether there are any.
+
+        Returns:
+            (N, F), or (N, 3F) with "concat": zeros where there is nothing before; and (N,).
+        """
+        by_video = sorted(range(len(moments)), key=lambda number: moments[number][0])
+        mean_of = {number: self._mean_before(*moments[number]) for number in by_video}
+        found = [mean_of[number] for number in range(len(moments))]
+        is_there = np.array([mean is not None for mean in found], dtype=bool)
+        width = self._store.width
+        means = np.stack([np.zeros(width, np.float32) if mean is None else mean for mean in found])
+        repeats = len(AROUND) if self._observation == "concat" else 1
+        return np.tile(means, (1, repeats)), is_there
+
+    def _mean_before(self, video: str, second: float) -> Array | None:
+        number = rows_before(second * self._per_second, self._store.num_rows(video))
+        if number < 1:
+            return None
+        totals = self._totals_of(video)
+        kept = self._store.kept(video)
+        count = number if kept is None else int(np.searchsorted(kept.seconds, number))
+        mean: Array | None = (totals[count - 1] / count).astype(np.float32) if count else None
+        return mean
+
+    def _totals_of(self, video: str) -> Array:
+        """The running sums of a video's rows; those of the last video are kept, because moments are read by video."""
+        if self._last is None or self._last[0] != video:
+            self._last = video, self._store.packed_rows(video).astype(np.float64).cumsum(axis=0)
+        return self._last[1]
 
     def _there(self, video: str, wanted: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
         """The wanted rows, (3,), each replaced by the nearest one that the store has; `known` if it has none."""

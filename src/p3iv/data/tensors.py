@@ -13,6 +13,7 @@ from torch import Tensor
 from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset, find_videos, require_features
 from p3iv.data.observations import ObservationReader
+from p3iv.data.padding import pad_plans
 from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
@@ -28,13 +29,43 @@ class WindowTensors:
     windows: tuple[Window, ...]
     start: Tensor  # (N, F) float32
     goal: Tensor  # (N, F)
-    action_ids: Tensor  # (N, T) int64
+    action_ids: Tensor  # (N, T) int64; of several lengths, padded as `data.padding` describes
     steps: Tensor | None = None  # (N, T, F): observations at the starts of the steps; for planners that need them
     task_ids: Tensor | None = None  # (N,) int64: the task of each window, numbered in the order of names
-    nearby: Tensor | None = None  # (S, 2, N, F): starts and goals some seconds earlier and later, if requested
+    nearby: Tensor | None = None  # (S, 2, n, F): starts and goals of the n shortest windows, some seconds apart
+    history: Tensor | None = None  # (N, F): the mean of the video before each start, if requested
+    has_history: Tensor | None = None  # (N,) bool: whether there is any video before the start
 
     def __len__(self) -> int:
         return len(self.windows)
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of actions of every window: (N,)."""
+        return (self.action_ids >= 0).sum(dim=1)
+
+    def take(self, rows: Tensor) -> WindowTensors:
+        """Some of the windows; their actions are padded no further than needed."""
+        ids = self.action_ids[rows]
+        longest = int((ids >= 0).sum(dim=1).max()) if len(ids) else ids.shape[1]
+
+        def some(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part[rows]
+
+        return WindowTensors(
+            windows=tuple(self.windows[row] for row in rows.tolist()),
+            start=self.start[rows],
+            goal=self.goal[rows],
+            action_ids=ids[:, :longest],
+            task_ids=some(self.task_ids),
+            history=some(self.history),
+            has_history=some(self.has_history),
+        )
+
+    def of_length(self, horizon: int) -> tuple[WindowTensors, Tensor]:
+        """The windows of one length, and their rows."""
+        rows = (self.lengths == horizon).nonzero()[:, 0]
+        return self.take(rows), rows
 
 
 @dataclass(frozen=True)
@@ -54,6 +85,7 @@ class PlanningData:
     train_sequences: ActionSequences  # the actions of whole training videos
     val_sequences: ActionSequences
     train_sequence_videos: tuple[str, ...]  # the video of every training sequence
+    procedures: tuple[str, ...]  # the tasks of all videos, in the order of their ids
     notes: tuple[str, ...]
     fingerprint: str  # equal fingerprints mean identical features, language and windows
 
@@ -72,6 +104,7 @@ def load_planning_data(
     *,
     with_steps: bool = False,
     nearby_s: int = 0,
+    with_history: bool = False,
     names: Sequence[str] | None = None,
     trained_on: str | None = None,
 ) -> PlanningData:
@@ -85,6 +118,7 @@ def load_planning_data(
         config: Which windows.
         with_steps: Also read the observation at the start of each step of a training window.
         nearby_s: Also read the starts and goals of training windows up to this many seconds earlier and later.
+        with_history: Also read what came before the start of every window in its video.
         names: The actions of a trained planner, which are then numbered as it numbers them.
         trained_on: The fingerprint of the data that this planner was trained on.
 
@@ -114,9 +148,13 @@ def load_planning_data(
         raise DatasetError(_why_no_windows(dataset, config, windows, causes, without=sorted(without), seed=seed))
     notes = [*causes, *notes]
     sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in SIDES}
+    if with_history:
+        sides = {side: reader.add_history(tensors) for side, tensors in sides.items()}
     if nearby_s:
         notes += (too_large := _note_too_large(sides["train"], nearby_s))
-        nearby = None if too_large else reader.nearby(windows["train"], nearby_s)
+        shortest = min(len(window.action_ids) for window in windows["train"])
+        short = [window for window in windows["train"] if len(window.action_ids) == shortest]  # all moments are theirs
+        nearby = None if too_large else reader.nearby(short, nearby_s)
         sides["train"] = replace(sides["train"], nearby=nearby)
     return PlanningData(
         label=dataset.card.label,
@@ -129,6 +167,7 @@ def load_planning_data(
         train_sequences=sets.train_sequences,
         val_sequences=sets.val_sequences,
         train_sequence_videos=sets.train_sequence_videos,
+        procedures=reader.tasks,
         notes=tuple(notes),
         fingerprint=fingerprint,
         **sides,
@@ -188,7 +227,7 @@ def _note_lost(
 
 def _note_too_large(train: WindowTensors, nearby_s: int) -> list[str]:
     """A note if the nearby moments of training windows would take too much memory."""
-    size = 2 * nearby_s * 8 * train.start.numel()
+    size = 2 * nearby_s * 8 * train.start.numel() // len(train.lengths.unique())  # kept once for all lengths
     if size <= MAX_NEARBY_BYTES:
         return []
     return [f"nearby moments of {len(train)} windows would take {size >> 20} MiB: not used"]
@@ -263,8 +302,9 @@ class _Reader(ObservationReader):
 
     def __init__(self, dataset: Dataset, observation: str) -> None:
         super().__init__(dataset, observation)
-        tasks = {task: number for number, task in enumerate(sorted({video.task for video in dataset.videos}))}
-        self._task_of = {video.id: tasks[video.task] for video in dataset.videos}
+        self.tasks = tuple(sorted({video.task for video in dataset.videos}))
+        number_of = {task: number for number, task in enumerate(self.tasks)}
+        self._task_of = {video.id: number_of[video.task] for video in dataset.videos}
         self._start_of = {video.id: [step.start_s for step in video.steps] for video in dataset.videos}
 
     def keep_seen(self, windows: Sequence[Window]) -> list[Window]:
@@ -281,7 +321,7 @@ class _Reader(ObservationReader):
             windows=tuple(windows),
             start=start,
             goal=goal,
-            action_ids=torch.tensor([w.action_ids for w in windows], dtype=torch.int64),
+            action_ids=pad_plans([w.action_ids for w in windows]),
             task_ids=torch.tensor([self._task_of[w.video] for w in windows], dtype=torch.int64),
         )
         if not with_steps:
@@ -294,6 +334,12 @@ class _Reader(ObservationReader):
         ]
         steps = torch.from_numpy(self.observe(moments))
         return replace(result, steps=steps.unflatten(0, (len(windows), horizon)))
+
+    def add_history(self, tensors: WindowTensors) -> WindowTensors:
+        """The same windows with what came before their starts."""
+        moments = [(window.video, window.start_s or 0.0) for window in tensors.windows]
+        means, is_there = self.observe_before(moments)
+        return replace(tensors, history=torch.from_numpy(means), has_history=torch.from_numpy(is_there))
 
     def nearby(self, windows: Sequence[Window], max_s: int) -> Tensor:
         """Starts and goals of windows, 1 to `max_s` seconds earlier and later: (S, 2, N, F)."""

@@ -123,20 +123,23 @@ def curate_windows(
 
 def note_untimed(videos: Sequence[Video], settings: CurationSettings) -> Iterator[str]:
     """Name the videos without times that give no window at this horizon."""
-    length = settings.num_actions + (settings.window == "after-start")
-    unused = [video.id for video in videos if not video.is_timed and len(video.steps) != length]
+    lengths = [horizon + (settings.window == "after-start") for horizon in settings.horizons]
+    unused = [video.id for video in videos if not video.is_timed and len(video.steps) not in lengths]
     if unused:
+        allowed = f"{lengths[0]} to {lengths[-1]}" if len(lengths) > 1 else lengths[0]
         yield (
             f"{counted(len(unused), 'video')} whose steps have no times cannot be used: without times, all steps of a "
-            f"video form one window, and these do not have {length} steps: {listed(unused)}"
+            f"video form one window, and these do not have {allowed} steps: {listed(unused)}"
         )
 
 
 def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: CurationSettings) -> list[Window]:
-    """Every window of every video (protocol 1), or one random window per video, by the split seed (protocol 2)."""
-    cut = [
-        _windows_of(video, vocabulary, settings.num_actions, lead=settings.window == "after-start") for video in videos
-    ]
+    """Every window of every video (protocol 1), or one random window per video, by the split seed (protocol 2).
+
+    If plans have several lengths, the shortest windows come first.
+    """
+    lead = settings.window == "after-start"
+    cut = [_windows_of(video, vocabulary, horizon, lead=lead) for horizon in settings.horizons for video in videos]
     if settings.protocol == 2:
         cut = [
             [windows[draw_number(windows[0].video, seed=settings.split_seed, purpose="window") % len(windows)]]

@@ -91,9 +91,13 @@ def _build(name: str, options: EncoderOptions | None, allowed: tuple[str, ...], 
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
+        exported = (
+            "; or pass an exported encoder, which needs onnxruntime only: --weights FILE.encoder.onnx, written by "
+            "`p3iv export RUN`"
+        )
+        otherwise = exported if task == "video" else ""  # a text encoder cannot be exported
         raise FeatureError(
-            f"The encoder {name} needs torch, which is not installed. Type: pip install torch; or pass an exported "
-            f"encoder, which needs onnxruntime only: --weights FILE.encoder.onnx, written by `p3iv export RUN`"
+            f"The encoder {name} needs torch, which is not installed. Type: pip install torch{otherwise}"
         ) from error
 
 

@@ -4,7 +4,8 @@ JSON lines, or a CSV with the same columns, whose lists are JSON or ids between 
 
     {"window": "v1:0", "plan": [3, 5], "reference": [3, 4], "samples": [[[3, 5], 9], [[3, 4], 1]], "video": "v1"}
 
-`samples` (sampled plans and how often each was drawn) and `video` are given on every line or on none.
+`samples` (sampled plans and how often each was drawn) and `video` are given on every line or on none. Plans, references
+and samples may have any lengths.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from torch import Tensor
 
+from p3iv.data.padding import PAD, has_one_length, pad_ids, pad_plans
 from p3iv.errors import PlanError
 from p3iv.evaluation.actions import ActionList, require_file
 from p3iv.files import atomic_file
@@ -35,6 +37,7 @@ from p3iv.validation import explain, parse_json, shown
 
 PREDICTIONS_FILE = "predictions.jsonl"
 MAX_DRAWS = 10**9  # of one plan in one window
+MAX_LENGTH = 1000  # of plans of several lengths, which are padded to the longest
 _MAX_CELL = 2**31 - 1  # csv refuses cells of more than 128 kB by default
 _OLD_NAMES = (
     "`plan` is missing: it was called `prediction` (and `plan_probability` `probability`). "
@@ -69,16 +72,8 @@ class PredictionLine(BaseModel, Generic[ActionT]):
     plan_probability: Probability | None = None
     reference: tuple[ActionT, ...] = ()  # empty where it is not known
     decoders: dict[str, tuple[ActionT, ...]] = {}  # the plans of the other decoders
-    samples: tuple[tuple[tuple[ActionT, ...], Count], ...] | None = None
+    samples: tuple[tuple[Annotated[tuple[ActionT, ...], Field(min_length=1)], Count], ...] | None = None
     scores: dict[str, float | None] = {}  # by metric, of `plan`, `samples` and the chain; None where not defined
-
-    @model_validator(mode="after")
-    def _check_lengths(self) -> PredictionLine[ActionT]:
-        if self.reference and len(self.reference) != len(self.plan):
-            raise ValueError(f"a plan of {len(self.plan)} actions, a reference of {len(self.reference)}")
-        if self.samples is not None and {len(plan) for plan, _ in self.samples} - {len(self.plan)}:
-            raise ValueError(f"`samples` has a plan that is not {counted(len(self.plan), 'action')} long, as `plan` is")
-        return self
 
     @property
     def is_right(self) -> bool:
@@ -87,7 +82,7 @@ class PredictionLine(BaseModel, Generic[ActionT]):
     @property
     def num_matches(self) -> int:
         """Positions at which the plan has the reference's step."""
-        return sum(step == wanted for step, wanted in zip(self.plan, self.reference, strict=True))
+        return sum(step == wanted for step, wanted in zip(self.plan, self.reference, strict=False))
 
     @cached_property
     def ranked_samples(self) -> tuple[tuple[tuple[ActionT, ...], int], ...]:
@@ -157,7 +152,7 @@ def prediction_writer(path: Path) -> Iterator[Callable[[PredictionLine[Any]], No
 
 @dataclass(frozen=True)
 class Predictions:
-    """One plan per window, its reference, and the sampled plans where there are some."""
+    """One plan per window, its reference, and the sampled plans where there are some; padded to one length."""
 
     windows: tuple[str, ...]  # (N,)
     videos: tuple[str, ...] | None  # (N,)
@@ -169,9 +164,19 @@ class Predictions:
         columns: list[Sized | None] = [self.windows, self.videos, self.plans, self.references, self.samples]
         if {len(column) for column in columns if column is not None} != {len(self.windows)} or not self.windows:
             raise PlanError("Predictions need at least one window, and as many of everything as there are windows.")
-        plans = [self.plans, self.references, *([self.samples.plans] if self.samples is not None else [])]
-        if len({table.shape[1:] for table in plans}) != 1:
-            raise PlanError("Plans, references and samples need to be of one length.")
+        if len({table.shape[1:] for table in self.tables.values()}) != 1:
+            raise PlanError("Plans, references and samples need to be padded to one length.")
+
+    @property
+    def tables(self) -> dict[str, Tensor]:
+        """What has actions, by name."""
+        given = {"plan": self.plans, "reference": self.references}
+        return given if self.samples is None else given | {"sample": self.samples.plans}
+
+    @cached_property
+    def has_one_length(self) -> bool:
+        """Whether all plans, references and samples have the same number of actions."""
+        return has_one_length(*self.tables.values())
 
 
 def read_predictions(path: Path, actions: ActionList, references: Path | None = None) -> Predictions:
@@ -185,12 +190,13 @@ def read_predictions(path: Path, actions: ActionList, references: Path | None = 
     missing = sorted(set(known or ()) - {row.window for row in rows})
     if missing:
         raise PlanError(f"{path}: no plan for {counted(len(missing), 'window')} of {references}: {listed(missing)}")
+    width = max(row.width for row in rows)
     return Predictions(
         windows=tuple(row.window for row in rows),
         videos=tuple(row.video for row in rows if row.video is not None) or None,
-        plans=torch.tensor([row.plan for row in rows], dtype=torch.int64),
-        references=torch.tensor([row.reference for row in rows], dtype=torch.int64),
-        samples=_join([row.samples for row in rows if row.samples is not None]),
+        plans=pad_plans([row.plan for row in rows], width),
+        references=pad_plans([row.reference for row in rows], width),
+        samples=_join([row.samples for row in rows if row.samples is not None], width),
     )
 
 
@@ -198,7 +204,7 @@ def read_predictions(path: Path, actions: ActionList, references: Path | None = 
 class _Samples:
     """The distinct sampled plans of one window, in the order of `PlanCounts`."""
 
-    plans: NDArray[np.int32]  # (u, T), half the size of what they become, since all windows are kept like this
+    plans: NDArray[np.int32]  # (u, T) padded, half the size of what they become, since all windows are kept like this
     counts: NDArray[np.int64]  # (u,)
 
 
@@ -213,6 +219,11 @@ class _Row:
     reference: Sequence[int]
     samples: _Samples | None = None
 
+    @property
+    def width(self) -> int:
+        """The number of actions of its longest plan."""
+        return max(len(self.plan), len(self.reference), 0 if self.samples is None else self.samples.plans.shape[1])
+
 
 def _read_references(path: Path, actions: ActionList) -> dict[str, _Row]:
     def to_row(number: int, line: ReferenceLine) -> _Row:
@@ -226,7 +237,7 @@ def _read_rows(path: Path, actions: ActionList, known: dict[str, _Row] | None) -
         plan, reference = (_ids(actions, name, getattr(line, name)) for name in ("plan", "reference"))
         video = line.video
         if known is not None:
-            reference, video = _join_reference(line.window, video, plan, reference, known)
+            reference, video = _join_reference(line.window, video, reference, known)
         elif not reference:
             raise ValueError("`reference` is missing")
         return _Row(number, line.window, video, plan, reference, _samples(actions, line))
@@ -254,25 +265,27 @@ def _checked_rows(path: Path, model: type[LineT], to_row: Callable[[int, LineT],
 def _check_row(row: _Row, first: _Row, line_of: dict[str, int]) -> None:
     if row.window in line_of:
         raise ValueError(f"window {shown(row.window)} is also on line {line_of[row.window]}")
-    horizon, before = len(row.reference), len(first.reference)
-    if horizon != before:
-        raise ValueError(f"plans of {horizon}, but of {before} on line {first.number}; score each horizon on its own")
+    _check_lengths([len(plan) for plan in (row.plan, row.reference) if plan] + [row.width, first.width])
     for name in ("video", "samples"):
         if (getattr(row, name) is None) != (getattr(first, name) is None):
             has = "no" if getattr(row, name) is None else "a"
             raise ValueError(f"{has} `{name}`, unlike line {first.number}; give it on every line or on none")
 
 
+def _check_lengths(lengths: Sequence[int]) -> None:
+    """One long plan among many short ones would take as much memory as many long ones."""
+    if max(lengths) > max(MAX_LENGTH, min(lengths)):
+        raise ValueError(f"a plan of {max(lengths)} actions; plans of several lengths have at most {MAX_LENGTH}")
+
+
 def _join_reference(
-    window: str, video: str | None, plan: Sequence[int], reference: Sequence[int], known: dict[str, _Row]
+    window: str, video: str | None, reference: Sequence[int], known: dict[str, _Row]
 ) -> tuple[Sequence[int], str | None]:
     if window not in known:
         raise ValueError(f"window {shown(window)} is not among the references")
     row = known[window]
     if reference and list(reference) != list(row.reference):
         raise ValueError(f"another reference than on line {row.number} of the references")
-    if len(plan) != len(row.reference):
-        raise ValueError(f"a plan of {len(plan)} actions, a reference of {len(row.reference)}")
     return row.reference, video or row.video
 
 
@@ -283,7 +296,10 @@ def _samples(actions: ActionList, line: PredictionLine[int | str]) -> _Samples |
     if not line.samples:
         raise ValueError("`samples` is empty; expected at least one [[actions], count]")
     ids = _ids(actions, "samples", list(chain.from_iterable(plan for plan, _ in line.samples)))
-    plans, counts = np.array(ids, dtype=np.int32).reshape(-1, len(line.plan)), np.array([n for _, n in line.samples])
+    lengths = [len(plan) for plan, _ in line.samples]
+    _check_lengths(lengths)
+    plans = pad_ids(ids, lengths, dtype=np.int32)
+    counts = np.array([count for _, count in line.samples])
     order = np.lexsort(plans.T[::-1])
     plans, counts = plans[order], counts[order]
     is_first = np.ones(len(plans), dtype=bool)
@@ -300,11 +316,13 @@ def _ids(actions: ActionList, name: str, given: Sequence[int | str]) -> Sequence
         raise ValueError(f"`{name}`: {error}") from error
 
 
-def _join(samples: list[_Samples]) -> PlanCounts | None:
+def _join(samples: list[_Samples], width: int) -> PlanCounts | None:
     if not samples:
         return None
     first = np.cumsum([0, *(len(one.counts) for one in samples)], dtype=np.int64)
-    plans = np.concatenate([one.plans for one in samples], dtype=np.int64)
+    plans = np.full((int(first[-1]), width), PAD, dtype=np.int64)
+    for one, start in zip(samples, first[:-1], strict=True):
+        plans[start : start + len(one.plans), : one.plans.shape[1]] = one.plans
     counts = np.concatenate([one.counts for one in samples])
     return PlanCounts(torch.from_numpy(plans), torch.from_numpy(counts), torch.from_numpy(first))
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from p3iv.catalogue import PICTURES
 from p3iv.errors import PlanError
 from p3iv.files import exclusive, remove_leftovers, write_text
 from p3iv.metrics.intervals import Interval
@@ -60,6 +61,52 @@ class PositionScore(_Part):
     accuracy: Interval
 
 
+class SliceScores(_Part):
+    """Scores of the windows of one length, where the planner is told the length."""
+
+    horizon: int = Field(ge=1)
+    num_windows: int = Field(ge=1)
+    num_videos: int
+    scores: Scores  # of the recommended plans, and of the chain exactly
+    truth: Scores | None = None  # exact, against the known distribution of plans of this length
+
+
+class EvidenceScores(_Part):
+    """Scores of a planner that is told some of what is known."""
+
+    evidence: tuple[str, ...]  # what it is told: start, goal, history, words (the last step), procedure
+    missing: dict[str, int]  # windows that lack a piece and are asked about without it
+    unknown: Scores  # of plans of unknown length, over all windows
+    frequent_length: Scores  # the same if the length is always the most frequent one; see `LengthScores`
+    differences: Scores  # the first minus the second, window by window
+    slices: tuple[SliceScores, ...]  # by length, where it is known
+
+
+class ExpectedLengths(_Part):
+    """Which lengths a planner expects of windows of one length."""
+
+    horizon: int = Field(ge=1)
+    num_windows: int = Field(ge=1)
+    probabilities: tuple[float, ...]  # mean p(T) of every length
+    num_plans: tuple[int, ...]  # windows whose recommended plan has each length
+
+
+class LengthScores(_Part):
+    """Scores of a planner for several lengths.
+
+    The baseline always says the length that most training windows have. For the open NLL, it gives every length the
+    share of the training windows that have it.
+    """
+
+    horizons: tuple[int, ...]
+    most_frequent: int  # length of the training windows
+    training_shares: tuple[float, ...]  # of the training windows that have each length
+    likely_length: Interval  # windows whose most probable length is right
+    likely_length_difference: Interval  # that minus always saying the most frequent length
+    expected: tuple[ExpectedLengths, ...]
+    evidence: tuple[EvidenceScores, ...]  # the first is that of the evaluation itself
+
+
 class Evaluation(_Part):
     """Scores by metric: shares from 0 to 1, nats, or numbers of plans; intervals are for other videos."""
 
@@ -71,7 +118,8 @@ class Evaluation(_Part):
     seed: int
     epoch: int  # of the checkpoint
     side: Side
-    horizon: int = Field(ge=1)  # positions that are predicted
+    horizon: int | None = Field(ge=1)  # positions that are predicted; None where the number of steps is unknown
+    evidence: tuple[str, ...] = PICTURES  # what the planner is told
     num_windows: int = Field(ge=1)
     num_videos: int
     num_actions: int
@@ -87,6 +135,7 @@ class Evaluation(_Part):
     released: dict[str, Scores]  # by decoder, and `samples`
     tasks: tuple[TaskScores, ...]
     positions: tuple[PositionScore, ...]
+    lengths: LengthScores | None = None  # of planners for several lengths, where the number of steps is unknown
     smoothing: float  # of the transitions
     notes: tuple[str, ...]
     predictions_sha256: str  # of the prediction file that was written with it

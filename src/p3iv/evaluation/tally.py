@@ -109,7 +109,7 @@ class Tally:
             if not prefix:
                 marginals = marginal_values(counts, here, self.num_actions)
                 self._keep(self._values[f"marginals {mode}"], marginals, windows)
-        exact = exact_divergences(partial(_log_probability, chain), here, self.num_actions)
+        exact = exact_divergences(partial(log_probability, chain), here, self.num_actions)
         values["exact"] = {"exact_kl": exact.kl, "exact_nll": exact.nll}
         for group, found in values.items():
             self._keep(self._values[f"{prefix}{group}"], found, windows)
@@ -127,9 +127,9 @@ class Tally:
             tables[name][windows] = values
 
 
-def _log_probability(chain: Chain, plans: Array, window: Array) -> Array:
-    """The log probabilities of plans; -inf for a plan with an action that the planner does not know."""
+def log_probability(chain: Chain, plans: Array, window: Array) -> Array:
+    """The log probabilities of plans; -inf if no plan is possible, or the planner does not know an action."""
     known = (plans < len(chain.log_transitions)).all(axis=1)
     found = np.full(len(plans), -np.inf)
     found[known] = chain.log_probability(plans[known], window[known])
-    return found
+    return np.where(np.isnan(found), -np.inf, found)

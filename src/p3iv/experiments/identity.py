@@ -38,6 +38,7 @@ CODE = (
     "encoders/",
     "data/folder.py",
     "data/observations.py",
+    "data/padding.py",
     "data/stats.py",
     "data/tensors.py",
     "data/truth.py",

@@ -7,6 +7,7 @@ and it changes with every version of torch. Every file is compared with torch be
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, cast
 
@@ -33,6 +34,7 @@ class Graph:
         self.dtype = dtype
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
+        self._matrices: dict[tuple[str, tuple[int, ...], bytes], str] = {}  # names of constants by their content
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
 
@@ -47,6 +49,13 @@ class Graph:
         names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         self._nodes.append(helper.make_node(operator, names, [output], output, **attributes))
         return output
+
+    def sum(self, *values: Value) -> str:
+        """The sum of one or several values."""
+        total, *others = (value if isinstance(value, str) else self.constant(value) for value in values)
+        for other in others:
+            total = self.add("Add", total, other)
+        return total
 
     def linear(self, x: Value, layer: nn.Linear, name: str | None = None) -> str:
         """(..., D) -> (..., E)."""
@@ -66,11 +75,18 @@ class Graph:
         return self.add("Reshape", x, np.array(shape, np.int64))
 
     def constant(self, value: Array | Tensor, dtype: Any = None, name: str | None = None) -> str:
-        """Keep a constant, by default in the precision of the graph; returns its name."""
+        """Keep a constant, by default in the precision of the graph; returns its name.
+
+        Equal matrices are kept once: the decoders of several lengths share their weights.
+        """
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-        kind = dtype or (self.dtype if array.dtype.kind == "f" else array.dtype)
+        array = np.asarray(array, dtype or (self.dtype if array.dtype.kind == "f" else array.dtype), order="C")
+        content = (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest())
+        if name is None and array.ndim > 1 and content in self._matrices:
+            return self._matrices[content]
         name = name or f"constant_{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.asarray(array, kind, order="C"), name))
+        self._constants.append(numpy_helper.from_array(array, name))
+        self._matrices[content] = name
         return name
 
     def output(self, value: str, *shape: Size, dtype: Any = None) -> None:

@@ -14,19 +14,20 @@ from torch.nn import functional
 from p3iv.export.graph import Graph, Value
 from p3iv.planners.p3iv.decoder import DecoderBlock
 from p3iv.planners.p3iv.network import P3IVNetwork
-from p3iv.planners.plus.network import P3IVPlusNetwork
+from p3iv.planners.plus.network import Effects, P3IVPlusNetwork
+from p3iv.planners.queries.network import QueryNetwork
 
 
 def build_p3iv(graph: Graph, network: P3IVNetwork) -> None:
     """Add `start` and `goal` (1, F) and `latents` (S, Z) -> `action_logits` (S, T, A); without noise S is 1."""
     sizes, shape = network.sizes, network.shape
     start, goal = (graph.input(name, 1, shape.feature_width) for name in ("start", "goal"))
-    tokens = _tokens(graph, network, _encode(graph, network, start, goal))  # (1, L, D)
+    tokens = add_tokens(graph, network, encode(graph, network, start, goal), shape.horizon)  # (1, L, D)
     added = None
     if sizes.noise_width:
         latents = graph.input("latents", "S", sizes.noise_width)
         added = graph.add("MatMul", latents, network.join.weight[:, sizes.width :].T)  # (S, D)
-    logits = graph.mlp(_decode(graph, network, tokens, added), network.action_head, name="action_logits")
+    logits = graph.mlp(decode(graph, network, tokens, added, shape.horizon), network.action_head, name="action_logits")
     graph.output(logits, "S" if sizes.noise_width else 1, shape.horizon, shape.num_actions)
 
 
@@ -34,49 +35,48 @@ def build_plus(graph: Graph, planner: P3IVPlusNetwork) -> None:
     """Add `start` and `goal` (N, F) -> `log_emissions` (N, T, A) and, if effects have a weight, `log_each` (N, A)."""
     plus, shape = planner.config.plus, planner.shape
     start, goal = (graph.input(name, "N", shape.feature_width) for name in ("start", "goal"))
-    observed = _encode(graph, planner.base, start, goal)
+    observed = encode(graph, planner.base, start, goal)
     paths = []
     if plus.linear:
         paths.append(graph.add("Mul", _linear_path(graph, planner, start, goal), planner.scale))
     if plus.decoder:
-        hidden = _decode(graph, planner.base, _tokens(graph, planner.base, observed), None)
+        tokens = add_tokens(graph, planner.base, observed, shape.horizon)
+        hidden = decode(graph, planner.base, tokens, None, shape.horizon)
         paths.append(graph.add("Mul", graph.mlp(hidden, planner.base.action_head), planner.gain))
     if plus.end_heads:
-        paths.append(_at_ends(graph, _score_ends(graph, planner, observed), shape.horizon))
-    total = paths[0]
-    for path in paths[1:]:
-        total = graph.add("Add", total, path)
-    emissions = graph.add("Div", total, planner.temperature, name="log_emissions")
+        paths.append(at_ends(graph, score_ends(graph, planner, observed), shape.horizon))
+    emissions = graph.add("Div", graph.sum(*paths), planner.temperature, name="log_emissions")
     graph.output(emissions, "N", shape.horizon, shape.num_actions)
     if float(planner.effects.weight):
-        graph.output(_effects(graph, planner, start, goal), "N", shape.num_actions, dtype=np.float64)
+        graph.output(add_effects(graph, planner.effects, start, goal), "N", shape.num_actions, dtype=np.float64)
 
 
-def _encode(graph: Graph, network: P3IVNetwork, start: str, goal: str) -> str:
+def encode(graph: Graph, network: P3IVNetwork, start: str, goal: str) -> str:
     """Both observations, scaled, in the width of the network: (N, F) twice -> (N, 2, D)."""
     both = graph.reshape(graph.add("Concat", start, goal, axis=1), -1, 2, network.shape.feature_width)
     scaled = graph.add("Div", graph.add("Sub", both, network.feature_mean), network.feature_scale)
     return graph.mlp(scaled, network.encode_observation)
 
 
-def _tokens(graph: Graph, network: P3IVNetwork, observed: str) -> str:
-    """The query input without noise: (N, 2, D) -> (N, L, D)."""
-    queries = functional.pad(network.queries, (0, 0, 1, 1))  # zeros in the places of start and goal
-    joined = graph.add("Add", _at_ends(graph, observed, network.shape.horizon + 1), queries + network.positions)
+def add_tokens(graph: Graph, network: P3IVNetwork, observed: str, horizon: int) -> str:
+    """The query input without noise: (N, 2, D) -> (N, T + 1, D)."""
+    queries = functional.pad(network.queries[: horizon - 1], (0, 0, 1, 1))  # zeros in the places of start and goal
+    queries = queries + network.positions[: horizon + 1]
+    joined = graph.add("Add", at_ends(graph, observed, horizon + 1), queries)
     weight = network.join.weight[:, : network.sizes.width]
     return graph.add("Add", graph.add("MatMul", joined, weight.T), network.join.bias)
 
 
-def _at_ends(graph: Graph, both: str, number: int) -> str:
+def at_ends(graph: Graph, both: str, number: int) -> str:
     """Two rows as the first and the last of so many, with zeros between them: (N, 2, D) -> (N, number, D)."""
     places = np.zeros((number, 2))
     places[0, 0] = places[-1, 1] = 1.0
     return graph.add("MatMul", places, both)
 
 
-def _decode(graph: Graph, network: P3IVNetwork, tokens: str, added: str | None) -> str:
-    """The memory decoder: tokens (X or 1, L, D), and what each latent adds to all of them (X, D) -> (X, T, D)."""
-    blocks, after_start = network.decoder.stack, np.arange(1, network.shape.horizon + 1)
+def decode(graph: Graph, network: P3IVNetwork, tokens: str, added: str | None, horizon: int) -> str:
+    """The memory decoder: tokens (X or 1, T + 1, D), and what each latent adds to all of them (X, D) -> (X, T, D)."""
+    blocks, after_start = network.decoder.stack, np.arange(1, horizon + 1)
     projected = graph.linear(tokens, blocks[0].self_projection)
     if added is not None:  # the projection is linear: the latent's part is computed once for all tokens
         more = graph.add("MatMul", added, blocks[0].self_projection.weight.T)
@@ -132,14 +132,18 @@ def _read_and_feed(
 def _linear_path(graph: Graph, planner: P3IVPlusNetwork, start: str, goal: str) -> str:
     """One linear classifier per position on [start; goal], centred and of length 1: (N, F) twice -> (N, T, A)."""
     path, shape = planner.linear, planner.shape
-    centred = graph.add("Sub", graph.add("Concat", start, goal, axis=1), path.mean)
-    length = graph.add("ReduceL2", centred, axes=[1], keepdims=1)
-    inputs = graph.add("Div", centred, graph.add("Clip", length, np.array(1e-12)))  # as functional.normalize
+    inputs = normalise(graph, graph.add("Sub", graph.add("Concat", start, goal, axis=1), path.mean))
     weights = path.weights.transpose(0, 1).flatten(1)  # (2F, T A)
     return graph.reshape(graph.add("MatMul", inputs, weights), -1, shape.horizon, shape.num_actions)
 
 
-def _score_ends(graph: Graph, planner: P3IVPlusNetwork, observed: str) -> str:
+def normalise(graph: Graph, rows: str) -> str:
+    """Rows scaled to length 1, as by `functional.normalize`: (N, D) -> (N, D)."""
+    length = graph.add("ReduceL2", rows, axes=[1], keepdims=1)
+    return graph.add("Div", rows, graph.add("Clip", length, np.array(1e-12)))
+
+
+def score_ends(graph: Graph, planner: P3IVPlusNetwork | QueryNetwork, observed: str) -> str:
     """Scores of the first and the last action from start and goal alone: (N, 2, D) -> (N, 2, A)."""
     descriptions = planner.base.encode_target(planner.language)  # (A, D)
     states = []
@@ -151,9 +155,8 @@ def _score_ends(graph: Graph, planner: P3IVPlusNetwork, observed: str) -> str:
     return graph.add("Mul", scores, planner.end_gain)
 
 
-def _effects(graph: Graph, planner: P3IVPlusNetwork, start: str, goal: str) -> str:
+def add_effects(graph: Graph, effects: Effects, start: str, goal: str) -> str:
     """What single actions add to the fit of a plan, weighted: (N, F) twice -> (N, A), in double precision."""
-    effects = planner.effects
     change = graph.add("Cast", graph.add("Sub", goal, start), to=TensorProto.DOUBLE)
     change = graph.add("Mul", change, graph.constant(effects.units, np.float64))
     change = graph.add("Sub", change, graph.constant(effects.offset, np.float64))

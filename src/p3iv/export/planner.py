@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,29 +10,24 @@ from typing import Any, Final
 import numpy as np
 import torch
 from onnx import ModelProto
-from torch import Tensor
 
 from p3iv.environment import own_version
 from p3iv.errors import CheckpointError, ConfigError
+from p3iv.export.comparison import constants_of, largest_difference, scaling_of
 from p3iv.export.graph import Graph, sealed
 from p3iv.export.networks import build_p3iv, build_plus
+from p3iv.export.queries import build_queries
 from p3iv.files import atomic_file
 from p3iv.onnx_model import Port
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
 from p3iv.planners.header import metadata_of, planner_file
-from p3iv.planners.layers import Standardised
-from p3iv.planners.onnx_planner import EXPORTABLE, OnnxPlanner, load_exported
+from p3iv.planners.onnx_planner import EXPORTABLE, load_exported
 from p3iv.planners.p3iv.network import P3IVNetwork
-from p3iv.planners.plus.network import P3IVPlusNetwork
-from p3iv.types import Array
+from p3iv.planners.plus.network import ChainNetwork, P3IVPlusNetwork
+from p3iv.planners.queries.planner import QueryPlanner
+from p3iv.plans.evidence import EVIDENCE
 
-MAX_DIFFERENCE: Final = 1e-5  # of a score, relative to the largest score of its pair, and to 1
-
-_NUM_PAIRS: Final = 8  # of each spread, that every file is compared with torch on
-_SPREADS: Final = (0.0, 1.0, 10.0, 100.0)  # of these pairs, in standard deviations of the training features
-_NUM_LATENTS: Final = 20
-
-Pairs = dict[str, Array]
+MAX_DIFFERENCE: Final = 1e-5  # of a score, relative to the largest score of its pair or query, and to 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,8 @@ class ExportReport:
     num_bytes: int
     planner: str
     num_actions: int
-    horizon: int
+    horizon: int  # the largest
+    horizons: tuple[int, ...]  # all lengths of plans
     inputs: dict[str, Port]
     outputs: dict[str, Port]
     max_difference: float  # of scores by onnxruntime and by torch
@@ -69,37 +64,33 @@ def export_planner(source: Path, path: Path) -> ExportReport:
                 f"{MAX_DIFFERENCE:g} is allowed."
             )
     header, ports = exported.header, exported.model
-    sizes = (header.config.planner, header.shape.num_actions, header.shape.horizon)
+    sizes = (header.config.planner, header.shape.num_actions, header.shape.horizon, header.config.data.horizons)
     return ExportReport(path, path.stat().st_size, *sizes, dict(ports.inputs), dict(ports.outputs), difference)
 
 
 @torch.inference_mode()
 def build_model(trained: TrainedPlanner) -> ModelProto:
     """The model of a planner: its graph, its matrices and what it says about itself."""
-    planner, transitions = trained.planner, trained.transitions
-    precision = trained.header.config.optim.precision
+    planner, precision = trained.planner, trained.header.config.optim.precision
     graph = Graph(np.float64 if precision == "float64" else np.float32)
-    if isinstance(planner, P3IVPlusNetwork):
+    if isinstance(planner, QueryPlanner):
+        build_queries(graph, planner)
+    elif isinstance(planner, P3IVPlusNetwork):
         build_plus(graph, planner)
     elif isinstance(planner, P3IVNetwork):
         build_p3iv(graph, planner)
     else:
         name = trained.header.config.planner
         raise ConfigError(f"planner={name} cannot be exported, only {' and '.join(EXPORTABLE)}.")
-    matrices: dict[str, Any] = {"transitions_row": transitions.row, "transitions_paper": transitions.paper}
-    if isinstance(planner, P3IVPlusNetwork):
-        matrices["log_transitions"] = planner.beta * planner.log_transitions
-        if weight := float(planner.effects.weight):
-            matrices["log_both"] = weight * planner.effects.overlap.double()
-    for name, matrix in matrices.items():
+    for name, constant in constants_of(trained).items():
         dtype = np.float64 if name == "log_both" else None
-        graph.output(graph.constant(matrix, dtype, name), *matrix.shape, dtype=dtype)
-    return graph.model(_metadata(trained, _scaling(planner)))
+        graph.output(graph.constant(constant, dtype, name), *constant.shape, dtype=dtype)
+    return graph.model(_metadata(trained))
 
 
-def _metadata(trained: TrainedPlanner, network: Standardised) -> dict[str, str]:
+def _metadata(trained: TrainedPlanner) -> dict[str, str]:
     """The header as p3iv reads it, and plain entries for everyone else."""
-    header, is_plus = trained.header, isinstance(trained.planner, P3IVPlusNetwork)
+    header, is_plus, network = trained.header, isinstance(trained.planner, ChainNetwork), scaling_of(trained.planner)
     meaning = {
         "transitions_row": "probability that an action (row) is followed by another (column), smoothed",
         "transitions_paper": "the same as the paper counts it",
@@ -117,53 +108,7 @@ def _metadata(trained: TrainedPlanner, network: Standardised) -> dict[str, str]:
         },
         "transitions": {"outputs": meaning, "smoothing": trained.transitions.smoothing},
     }
+    if header.config.data.has_lengths:
+        plain |= {"horizons": header.config.data.horizons, "procedures": header.procedures, "evidence": EVIDENCE}
     texts = {name: json.dumps(value) for name, value in plain.items()}
     return {**metadata_of(header), "planner": header.config.planner, "version": own_version(), **texts}
-
-
-def _scaling(planner: Any) -> Standardised:
-    network: Standardised = planner.base if isinstance(planner, P3IVPlusNetwork) else planner
-    return network
-
-
-@torch.inference_mode()
-def largest_difference(trained: TrainedPlanner, exported: OnnxPlanner) -> float:
-    """The largest difference of scores by onnxruntime and by torch, over usual and extreme pairs."""
-    differences = []
-    for pair in _example_pairs(trained):
-        outputs = [name for name in exported.model.outputs if name in ("action_logits", "log_emissions", "log_each")]
-        found = exported.scores(*outputs, **pair)
-        wanted = _scores_of(trained.planner, pair)
-        for one, other in zip(found, wanted, strict=True):
-            size = max(1.0, float(np.abs(other).max()))
-            differences.append(float(np.abs(one - other).max()) / size)
-    return max(differences)
-
-
-def _example_pairs(trained: TrainedPlanner) -> Iterator[Pairs]:
-    """Pairs around the mean of the training features, from the mean itself to far outside of all of them."""
-    network, width = _scaling(trained.planner), trained.header.config.model.noise_width
-    mean, scale = (part.cpu().numpy() for part in (network.feature_mean, network.feature_scale))
-    random = np.random.default_rng(0)
-    for spread in _SPREADS:
-        for _ in range(_NUM_PAIRS):
-            start, goal = (mean + spread * scale * random.standard_normal(mean.shape) for _ in range(2))
-            pair = {"start": start[None], "goal": goal[None]}
-            if isinstance(trained.planner, P3IVNetwork) and width:
-                pair["latents"] = random.standard_normal((_NUM_LATENTS, width))
-            yield {name: array.astype(mean.dtype) for name, array in pair.items()}
-
-
-def _scores_of(planner: Any, pair: Pairs) -> list[Array]:
-    """The scores of a pair by torch."""
-    given = {name: torch.from_numpy(array) for name, array in pair.items()}
-    start, goal, latents = given["start"], given["goal"], given.get("latents")
-    found: list[Tensor]
-    if isinstance(planner, P3IVPlusNetwork):
-        found = [planner(start, goal).emissions / planner.temperature]
-        if weight := float(planner.effects.weight):
-            found.append(weight * torch.from_numpy(planner.effects.each(start, goal)))
-    else:
-        hidden = planner.decode(planner.tokens(start, goal), None if latents is None else latents[None])[0]
-        found = [planner.action_head(hidden)]
-    return [scores.numpy() for scores in found]

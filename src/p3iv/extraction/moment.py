@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from p3iv.encoders.base import Clips, Rows, VideoEncoder, clip_moments
 from p3iv.encoders.identity import ONNX
 from p3iv.errors import FeatureError
-from p3iv.features.observation import rows_around
+from p3iv.features.observation import rows_around, rows_before
 from p3iv.features.pictures import Picture, frame_picture
 from p3iv.types import Array
 
 if TYPE_CHECKING:
     from p3iv.features.video import VideoReader
+
+
+MAX_BEFORE = 120  # seconds that are encoded of what came before a moment
 
 
 def rows_of(parts: Sequence[Rows]) -> Array:
@@ -57,6 +60,32 @@ def encode_moment(path: Path, moment_s: float, encoder: VideoEncoder) -> Array:
                 f"{path}: is {length:.1f} s long, asked for {moment_s:g} s: give a time from 0 to {length:g}"
             )
         return encode_seconds(reader, [int(second) for second in rows_around(moment_s, reader.num_seconds)], encoder)
+
+
+def encode_before(path: Path, moment_s: float, encoder: VideoEncoder) -> Array | None:
+    """The mean row of a video before a moment, (F,) float32; None if nothing comes before.
+
+    Of a long video, at most `MAX_BEFORE` seconds at equal distances stand for all.
+    """
+    from p3iv.features.video import VideoReader
+
+    with VideoReader(path) as reader:
+        seconds = seconds_before(moment_s, reader.num_seconds)
+        return encode_seconds(reader, seconds, encoder).mean(axis=0) if seconds else None
+
+
+def seconds_before(moment_s: float, num_seconds: int) -> list[int]:
+    """The seconds of a video that stand for all before a moment: each of them, every second one, every fourth ...
+
+    So two moments near each other have nearly all of them in common, and who keeps rows encodes few new ones.
+
+    >>> seconds_before(5, 60), seconds_before(1000, 1200)[-3:]
+    ([0, 1, 2, 3], [960, 976, 992])
+    """
+    number, distance = rows_before(moment_s, num_seconds), 1
+    while number > MAX_BEFORE * distance:
+        distance *= 2
+    return list(range(0, number, distance))
 
 
 def encode_seconds(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Array:

@@ -16,6 +16,11 @@ def rows_around(place: float, num_rows: int) -> NDArray[np.int64]:
     return near
 
 
+def rows_before(place: float, num_rows: int) -> int:
+    """How many rows of a video lie before those that show a moment: its history."""
+    return max(0, min(int(min(place, num_rows)) + AROUND[0], num_rows))
+
+
 def join_rows(rows: Array, observation: str) -> Array:
     """The rows of a moment, (N, F), as its observation: their mean (F,) or, with "concat", side by side (3F,).
 

@@ -1,1 +1,1 @@
-"""Metrics; `published` holds the variants that released code computes."""
+"""Metrics; `released` holds the variants that released code computes."""

@@ -22,7 +22,7 @@ class PlanCounts:
                                                   first  [0, 2, 3]
     """
 
-    plans: Tensor  # (U, T) int64
+    plans: Tensor  # (U, T) int64, padded where they have several lengths
     counts: Tensor  # (U,) int64
     first: Tensor  # (N + 1,) int64: rows first[i] to first[i + 1] are those of window i
 
@@ -51,15 +51,16 @@ class PlanCounts:
 
 
 def count_plans(samples: Tensor) -> PlanCounts:
-    """Distinct plans and counts of samples (N, K, T)."""
+    """Distinct plans and counts of samples (N, K, T), which may be padded."""
     num_windows, num_samples, horizon = samples.shape
-    size = max(int(samples.max()) + 1, 2)
-    # Plans as numbers in base `size`; where one number cannot hold a plan, ranks of its prefix take the prefix's place.
+    size = int(samples.max()) + 2
+    # Plans as numbers in base `size`, with ids plus 1 as digits, since padding is -1; where one number cannot hold a
+    # plan, ranks of its prefix take the prefix's place.
     keys = samples[:, :, 0].long()
     for position in range(1, horizon):
         if int(keys.max()) >= (2**62) // size:
             keys = torch.unique(keys, return_inverse=True)[1]
-        keys = keys * size + samples[:, :, position]
+        keys = keys * size + samples[:, :, position] + 1
     order_keys, order = keys.sort(dim=1)  # (N, K)
     is_first = torch.ones_like(order_keys, dtype=torch.bool)
     is_first[:, 1:] = order_keys[:, 1:] != order_keys[:, :-1]

@@ -5,7 +5,9 @@ P are the probabilities of the reference plans (`ReferencePlans`), Q the shares 
     Q~ = 0.99 Q + 0.01 uniform over all A^T plans,
 
 so that a reference plan that was never sampled costs much, but not infinitely much. The paper defines neither the
-smoothing nor the logarithm; this smoothing and nats are our choice.
+smoothing nor the logarithm; this smoothing and nats are our choice. For plans of several lengths, which are padded
+(`data.padding`), the 1 % is uniform over the lengths that occur among the references, and then over the A^T plans of
+each. With one length, that is the same.
 
 The released code departs from the paper: its KL compares a tensor with itself, and its NLL is that of the samples under
 the references. PDPP and SCHEMA compare single positions instead (`released.marginal_divergences`). In all three, mode
@@ -15,12 +17,14 @@ recall counts a reference plan as often as it occurs in the test set, where the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from p3iv.data.padding import has_one_length
+from p3iv.errors import PlanError
 from p3iv.metrics.counts import PlanCounts
 from p3iv.metrics.references import ReferencePlans, match_plans
 from p3iv.types import Array
@@ -64,7 +68,7 @@ class DistributionValues:
     nll: Tensor  # nats
     mode_precision: Tensor  # share of the samples that are reference plans
     mode_recall: Tensor  # share of the reference plans that were sampled
-    cosine_distance: Tensor  # between two of the samples, on average; nan where there is only one
+    cosine_distance: Tensor  # between two of the samples, on average; nan where there is only one, or several lengths
     distinct_plans: Tensor  # among the samples
 
 
@@ -90,28 +94,53 @@ def exact_divergences(
     """The same KL and NLL for a model that gives any plan a probability, for example a chain.
 
     Args:
-        log_probability: of plans (E, T), each in its window (E,): (E,), -inf where impossible.
+        log_probability: of plans (E, T), each in its window (E,): (E,), -inf where impossible. The plans are padded
+            where the references have several lengths, and the probability is that over plans of all lengths.
         references: the reference plans.
         num_actions: A.
     """
     nll = torch.zeros(len(references), dtype=torch.float64)
+    log_uniform = _log_uniform(references.lengths, references.num_lengths, num_actions)
     for window, row in references.pairs():
         log = torch.from_numpy(log_probability(references.plans[row].numpy(), window.numpy()))
-        log_smoothed = _smoothed(log, references.horizon, num_actions)
-        nll.index_add_(0, window, references.probabilities[row] * log_smoothed, alpha=-1)
+        nll.index_add_(0, window, references.probabilities[row] * _smoothed(log, log_uniform[row]), alpha=-1)
     return _divergences(nll, references)
+
+
+def open_nll(log_probability: Tensor, horizons: Collection[int], num_actions: int, lengths: Tensor) -> Tensor:
+    """-log Q~ of every window's own reference over plans of all allowed lengths, in nats: (N,) float64.
+
+    Q~ = 0.99 p(T) p(plan | T) + 0.01 uniform over the allowed lengths and then over the A^T plans of each. With one
+    allowed length, it is the NLL above of a window whose only reference plan is its own.
+
+    Args:
+        log_probability: of the reference, log p(T) + log p(plan | T): (N,), -inf where impossible.
+        horizons: the allowed lengths.
+        num_actions: A.
+        lengths: of the references: (N,).
+
+    Raises:
+        PlanError: for a reference whose length is not allowed, which would cost infinitely much.
+    """
+    other = sorted(set(lengths.tolist()) - set(horizons))
+    if other:
+        raise PlanError(f"A reference has length {other[0]}, but the allowed lengths are {sorted(set(horizons))}.")
+    return -_smoothed(log_probability, _log_uniform(lengths, len(set(horizons)), num_actions))
 
 
 def cosine_distances(samples: PlanCounts, num_actions: int) -> Tensor:
     """Mean over pairs of samples of 1 - (matching positions) / T: (N,), nan where a window has one sample.
 
     That is the cosine distance of plans written as T one-hot rows. An action that occurs n times at a position makes
-    n (n - 1) / 2 matching pairs there, so there is no loop over the K (K - 1) / 2 pairs.
+    n (n - 1) / 2 matching pairs there, so there is no loop over the K (K - 1) / 2 pairs. Plans of several lengths have
+    no common T: then all are nan.
 
     >>> samples = PlanCounts(torch.tensor([[1, 2], [1, 3]]), torch.tensor([2, 1]), torch.tensor([0, 2]))
     >>> cosine_distances(samples, num_actions=4)  # [1 2] [1 2] [1 3]: 0, 1/2 and 1/2
     tensor([0.3333], dtype=torch.float64)
     """
+    if not has_one_length(samples.plans):
+        return torch.full((len(samples),), torch.nan, dtype=torch.float64)
     matching = torch.empty(len(samples), dtype=torch.float64)
     for windows, counts in sampled_actions(samples, num_actions):
         matching[windows] = (counts * (counts - 1)).sum(dim=(1, 2))
@@ -124,14 +153,21 @@ def _sampled_divergences(
     window: Tensor, shares: Tensor, row: Tensor, references: ReferencePlans, num_actions: int
 ) -> Divergences:
     """Divergences from the reference plans that were sampled; the others get the probability of an unsampled plan."""
-    never = _smoothed(torch.tensor(-torch.inf), references.horizon, num_actions)
-    gain = _smoothed(shares.log(), references.horizon, num_actions) - never
-    return _divergences(-never - _add_up(window, references.probabilities[row] * gain, len(references)), references)
+    never = _log_uniform(references.lengths, references.num_lengths, num_actions)  # (R,)
+    gain = _smoothed(shares.log(), never[row]) - never[row]
+    # The mean of `never` over the plans of a group, as a distance to one of them: without rounding where all are equal.
+    more = _add_up(references.group_of_row, references.probabilities * (never - never[0]), len(references.first) - 1)
+    nll = -(never[0] + more[references.group])
+    return _divergences(nll - _add_up(window, references.probabilities[row] * gain, len(references)), references)
 
 
-def _smoothed(log_probabilities: Tensor, horizon: int, num_actions: int) -> Tensor:
-    """Logarithm of Q~, in log space because A^T may be larger than any float."""
-    log_uniform = torch.tensor(math.log(SMOOTHING) - horizon * math.log(num_actions), dtype=torch.float64)
+def _log_uniform(lengths: Tensor, num_lengths: int, num_actions: int) -> Tensor:
+    """What the smoothing adds to plans of these lengths, in log space because A^T may be larger than any float."""
+    return math.log(SMOOTHING) - math.log(num_lengths) - lengths.double() * math.log(num_actions)
+
+
+def _smoothed(log_probabilities: Tensor, log_uniform: Tensor) -> Tensor:
+    """Logarithm of Q~."""
     return torch.logaddexp(math.log1p(-SMOOTHING) + log_probabilities.double(), log_uniform)
 
 

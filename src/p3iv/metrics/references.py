@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from p3iv.data.padding import pad_plans, plan_lengths, same_width
 from p3iv.errors import PlanError
 from p3iv.metrics.counts import Plan, PlanCounts
 
@@ -28,7 +29,7 @@ class ReferencePlans:
         group          [0, 0, 0, 1]
     """
 
-    plans: Tensor  # (R, T) int64
+    plans: Tensor  # (R, T) int64, padded where they have several lengths
     probabilities: Tensor  # (R,) float64: those of one group are above 0 and sum to 1
     first: Tensor  # (G + 1,) int64: rows first[g] to first[g + 1] are those of group g
     group: Tensor  # (N,) int64: the group of every window
@@ -36,9 +37,15 @@ class ReferencePlans:
     def __len__(self) -> int:
         return len(self.group)
 
-    @property
-    def horizon(self) -> int:
-        return self.plans.shape[1]
+    @cached_property
+    def lengths(self) -> Tensor:
+        """The number of actions of every plan: (R,)."""
+        return plan_lengths(self.plans)
+
+    @cached_property
+    def num_lengths(self) -> int:
+        """How many different lengths the plans have."""
+        return len(self.lengths.unique())
 
     @cached_property
     def group_of_row(self) -> Tensor:
@@ -70,8 +77,12 @@ class ReferencePlans:
 
 
 def references_of(action_ids: Tensor) -> ReferencePlans:
-    """The references of windows (N, T): a plan is a reference of every window that has its first and last action."""
-    group = torch.unique(action_ids[:, [0, -1]], dim=0, return_inverse=True)[1]  # (N,)
+    """The references of windows (N, T): a plan is a reference of every window that has its first and last action.
+
+    Windows of several lengths are padded; a reference then need not have the length of its window.
+    """
+    last = action_ids.gather(1, plan_lengths(action_ids)[:, None] - 1)
+    group = torch.unique(torch.cat((action_ids[:, :1], last), dim=1), dim=0, return_inverse=True)[1]  # (N,)
     rows, counts = torch.unique(torch.cat((group[:, None], action_ids), dim=1), dim=0, return_counts=True)
     sizes = torch.bincount(group).double()  # (G,)
     return ReferencePlans(
@@ -83,14 +94,14 @@ def references_of(action_ids: Tensor) -> ReferencePlans:
 
 
 def known_references(windows: Sequence[Sequence[tuple[Plan, float]]]) -> ReferencePlans:
-    """The true plan distribution of every window, as lists of (plan, probability).
+    """The true plan distribution of every window, as lists of (plan, probability); plans may have several lengths.
 
     Raises:
-        PlanError: for a window whose plans are not a distribution, or plans of different lengths.
+        PlanError: for a window whose plans are not a distribution.
     """
     listed = [[(plan, probability) for plan, probability in window if probability != 0] for window in windows]
-    if len({len(plan) for window in listed for plan, _ in window}) != 1:
-        raise PlanError("Reference plans need at least one plan, and all of one length.")
+    if not listed or not all(len(plan) for window in listed for plan, _ in window):
+        raise PlanError("Reference plans need at least one window, and at least one action each.")
     for number, window in enumerate(listed):
         total = sum(probability for _, probability in window)
         if any(not probability > 0 for _, probability in window) or not abs(total - 1) < 1e-6:
@@ -99,7 +110,7 @@ def known_references(windows: Sequence[Sequence[tuple[Plan, float]]]) -> Referen
             raise PlanError(f"The reference plans of window {number} contain the same plan twice.")
     probabilities = [torch.tensor([probability for _, probability in window], dtype=torch.float64) for window in listed]
     return ReferencePlans(
-        plans=torch.tensor([plan for window in listed for plan, _ in window], dtype=torch.int64),
+        plans=pad_plans([plan for window in listed for plan, _ in window]),
         probabilities=torch.cat([values / values.sum() for values in probabilities]),
         first=_first_rows(torch.tensor([len(window) for window in listed])),
         group=torch.arange(len(listed)),
@@ -109,19 +120,21 @@ def known_references(windows: Sequence[Sequence[tuple[Plan, float]]]) -> Referen
 def match_plans(samples: PlanCounts, references: ReferencePlans) -> Tensor:
     """The row of `references` that equals each sampled plan of a window, -1 where there is none: (U,).
 
-    Plans are compared as numbers whose digits are the group and the actions. Where one number cannot hold a plan
-    (778 actions, 9 steps), its prefix is replaced by the rank that it has among the prefixes of the references.
+    Plans are compared as numbers whose digits are the group and the ids plus 1, since padding is -1. Where one number
+    cannot hold a plan (778 actions, 9 steps), its prefix is replaced by the rank that it has among the prefixes of the
+    references.
     """
-    size = 1 + max(int(plans.max()) if len(plans) else 0 for plans in (samples.plans, references.plans))
+    columns = [plans.unbind(dim=1) for plans in same_width(samples.plans, references.plans)]
+    size = 2 + max(int(plans.max()) if len(plans) else 0 for plans in (samples.plans, references.plans))
     known, asked = references.group_of_row, references.group[samples.window]
     bound = len(references.first)  # above every key
-    for position in range(references.horizon):
+    for sampled, right in zip(*columns, strict=True):
         if bound * size > _MAX_KEY:
             table, known = torch.unique(known, return_inverse=True)
             asked = _rank(table, asked)
             bound = len(table) + 1
-        known = known * size + references.plans[:, position]
-        asked = asked * size + samples.plans[:, position]
+        known = known * size + right + 1
+        asked = asked * size + sampled + 1
         bound *= size
     table, row = known.sort()
     place = _rank(table, asked)

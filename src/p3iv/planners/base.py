@@ -8,7 +8,7 @@ loading it means saving and loading its state dict. Training, evaluation and `p3
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,11 +18,15 @@ from torch.optim import Optimizer
 
 from p3iv.config import PLANNER_SECTIONS, Config
 from p3iv.data.tensors import PlanningData
+from p3iv.metrics.plans import score_plans
 from p3iv.planners.header import PlannerShape, SelectionScore
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
+from p3iv.plans.evidence import Answer, Answers, Evidence
 from p3iv.plans.transitions import Transitions
 from p3iv.types import PlanScores
+
+VALIDATION_BATCH = 1024  # windows
 
 Sync = Callable[[nn.Module], None]  # averages gradients over processes; does nothing in a single process
 
@@ -38,6 +42,7 @@ class Batch:
     latents: Tensor | None = None  # (1, S, Z): the latents that the diversity loss compares
     steps: Tensor | None = None  # (B, T, F): the observation at the start of each step, strong supervision only
     rows: Tensor | None = None  # (B,): the index of each window among the training windows
+    evidence: Tensor | None = None  # (B, 5) uniform numbers that decide which evidence a query has
     loss_weight: float = 1.0  # this process's share of the global batch, times the number of processes
 
 
@@ -73,6 +78,7 @@ class BasePlanner(nn.Module, ABC):
     """A planner for pairs of observations, built from (shape, config)."""
 
     preset: ClassVar[str] = "p3iv"  # the preset that it is trained with by default
+    sees: ClassVar[tuple[str, ...]] = ("start", "goal")  # the pieces of evidence that it can use, of `EVIDENCE`
     own_settings: ClassVar[tuple[str, ...]] = ()  # settings of PLANNER_SECTIONS that it reads; `plus.` is a section
     unused_settings: ClassVar[tuple[str, ...]] = ()  # beginnings of settings of other sections that it does not read
 
@@ -98,6 +104,11 @@ class BasePlanner(nn.Module, ABC):
     def nearby_s(cls, config: Config) -> int:
         """Up to how many seconds before and after a window's two moments it looks in training."""
         return 0
+
+    @classmethod
+    def reads_history(cls) -> bool:
+        """Whether it looks at the video before the start of a window."""
+        return False
 
     @classmethod
     def ignores(cls, setting: str) -> bool:
@@ -126,6 +137,14 @@ class BasePlanner(nn.Module, ABC):
     def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
         """Scores of all actions at all positions: (B, F) twice -> (B, T, A)."""
 
+    def answer(self, evidence: Evidence) -> Answer:
+        """The chains of one query; only planners for several lengths have one for every length."""
+        raise AssertionError(f"planner={self.config.planner} plans for one length")
+
+    def answers(self, evidence: Evidence) -> Iterator[Answers]:
+        """The chains of many queries, some at a time, in their order."""
+        return (Answers.of(self.answer(one)) for one in evidence.split(1))
+
     def plan(self, start: Tensor, goal: Tensor) -> Tensor | None:
         """The recommended plans (B, T), if the planner chooses them itself; None if Viterbi decodes its logits."""
         return None
@@ -137,6 +156,24 @@ class BasePlanner(nn.Module, ABC):
             return own
         emissions = self.action_logits(start, goal).softmax(dim=-1).cpu().double().numpy()
         return torch.from_numpy(Chain.of(emissions, transitions.row).best_paths()[0])
+
+    def score_validation(self, data: PlanningData, transitions: Transitions) -> PlanScores:
+        """The scores of the recommended plans of the validation windows."""
+        val, place = data.val, next(iter(self.state_dict().values()))
+        self.eval()
+        with torch.no_grad():
+            parts = [
+                self.recommend(start.to(place), goal.to(place), transitions).cpu()
+                for start, goal in zip(val.start.split(VALIDATION_BATCH), val.goal.split(VALIDATION_BATCH), strict=True)
+            ]
+        return score_plans(torch.cat(parts), val.action_ids)
+
+    def check_finite(self, data: PlanningData) -> bool:
+        """Whether the scores of a few validation windows are finite."""
+        val, place = data.val, next(iter(self.state_dict().values()))
+        self.eval()
+        with torch.no_grad():
+            return bool(self.action_logits(val.start[:64].to(place), val.goal[:64].to(place)).isfinite().all())
 
     def calibrate(self, data: PlanningData) -> None:
         """Choose on validation windows, after every epoch, what is not trained; by default nothing."""

@@ -8,7 +8,7 @@ one file, saving ends with a single rename: if the process is killed at any mome
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,8 +34,9 @@ from p3iv.planners.header import (
     open_checkpoint,
 )
 from p3iv.planners.layers import check_precision, choose_device, dtype_of
-from p3iv.planners.registry import planner_class
-from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings
+from p3iv.planners.registry import class_of
+from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings, join_answers
+from p3iv.plans.evidence import Answer, Answers, Evidence
 from p3iv.plans.transitions import Transitions
 from p3iv.validation import cut
 
@@ -68,6 +69,17 @@ class TrainedPlanner:
         """The sampler of this planner, or of the ensemble."""
         own = self.planner.sampler(settings)
         return EnsembleSampler([own, *(other.sampler(settings) for other in self.others)]) if self.others else own
+
+    def answer(self, evidence: Evidence) -> Answer:
+        """The chains of one query, averaged over the ensemble."""
+        own = self.planner.answer(evidence)
+        return join_answers([own, *(other.answer(evidence) for other in self.others)]) if self.others else own
+
+    def answers(self, evidence: Evidence) -> Iterator[Answers]:
+        """The chains of many queries, some at a time, in their order, averaged over the ensemble."""
+        members = (self.planner, *(other.planner for other in self.others))
+        for parts in zip(*(member.answers(evidence) for member in members), strict=True):
+            yield join_answers(parts) if self.others else parts[0]
 
 
 def save_best(run: Path, trained: TrainedPlanner) -> None:
@@ -113,7 +125,7 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
 def _build(header: Header, max_numbers: int) -> BasePlanner:
     """The planner of a header, which must not need many more numbers than its file holds."""
     with _BoundedSize(max_numbers):
-        planner = planner_class(header.config.planner)(header.shape, header.config)
+        planner = class_of(header.config)(header.shape, header.config)
     return planner.to(dtype_of(header.config.optim))
 
 

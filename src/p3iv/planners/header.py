@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic import NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 
 from p3iv.config import Config, config_from
 from p3iv.encoders.identity import EncoderIdentity, IdentityOrNone, find_difference
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.onnx_model import SUFFIX, check_content, read_bounded
 from p3iv.plans.draws import Sampler, SampleSettings
+from p3iv.plans.evidence import Answer, Evidence
 from p3iv.plans.transitions import Transitions
 from p3iv.types import PlanScores
 from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
@@ -47,6 +48,7 @@ class PlannerShape:
     num_actions: PositiveInt  # A
     feature_width: PositiveInt  # F, of one observation
     target_width: PositiveInt  # F_l, of a step description (or of a visual feature under strong supervision)
+    num_procedures: NonNegativeInt = 0  # P, of planners that know them
 
     @classmethod
     def of(cls, data: PlanningData, config: Config) -> PlannerShape:
@@ -58,7 +60,14 @@ class PlannerShape:
             num_actions=len(data.names),
             feature_width=feature_width,
             target_width=feature_width if config.loss.supervision == "visual" else language_width,
+            num_procedures=len(data.procedures) if config.data.has_lengths else 0,
         )
+
+    @property
+    def evidence_widths(self) -> dict[str, int]:
+        """The sizes of the pieces of evidence, by the names that `Evidence` gives them."""
+        features = dict.fromkeys(("start", "goal", "history"), self.feature_width)
+        return {**features, "last_step": self.num_actions, "procedure": self.num_procedures}
 
 
 # Settings of optim that may differ when a run is resumed.
@@ -82,6 +91,7 @@ class Header:
     config: Config
     shape: PlannerShape
     names: tuple[str, ...]  # the vocabulary
+    procedures: tuple[str, ...]  # the tasks that the planner knows by name; none if it plans for one length
     encoder: EncoderIdentity | None  # of the features, to encode a user's pictures in the same way
     text_encoder: EncoderIdentity | None  # of the step embeddings
     feature_fingerprint: str | None  # of all rows of the dataset; None in format 3
@@ -111,6 +121,9 @@ class Backend(Protocol):
 
     def sampler(self, settings: SampleSettings) -> Sampler:
         """What draws its plans."""
+
+    def answer(self, evidence: Evidence) -> Answer:
+        """The chains of one query; only of a planner for several lengths."""
 
     def to(self, device: str) -> Backend:
         """The same planner on another device.
@@ -251,12 +264,18 @@ def _header_from(content: dict[str, Any]) -> Header:
     names: tuple[str, ...] = _checked(content, "names", tuple[PlainText, ...])
     if shape.num_actions != len(names):
         raise ValueError(f"{len(names)} names for {shape.num_actions} actions")
+    procedures: tuple[str, ...] = (
+        _checked(content, "procedures", tuple[PlainText, ...]) if "procedures" in content else ()
+    )
+    if shape.num_procedures != len(procedures):
+        raise ValueError(f"{len(procedures)} names for {shape.num_procedures} procedures")
     if shape.horizon != config.data.num_actions:
         raise ValueError(f"{config.data.num_actions} positions in its settings and {shape.horizon} in its shape")
     return Header(
         config=config,
         shape=shape,
         names=names,
+        procedures=procedures,
         encoder=_checked(content, "encoder", IdentityOrNone),
         text_encoder=_checked(content, "text_encoder", IdentityOrNone),
         feature_fingerprint=_checked(content, "feature_fingerprint", PlainText | None),

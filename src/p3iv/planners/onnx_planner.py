@@ -1,8 +1,8 @@
 """A planner in a file that `p3iv export` wrote: onnxruntime computes its scores, numpy the rest, without torch.
 
 P3IV's graph gives `action_logits` for the latents of a pair, P3IV+'s the `log_emissions` of pairs and, if its effects
-have a weight, `log_each`. The matrices are outputs, too, that do not depend on the inputs. docs/reference/onnx.md
-describes the file.
+have a weight, `log_each`; that of P3IV+ for several lengths is asked by `onnx_queries`. The matrices are outputs, too,
+that do not depend on the inputs. docs/reference/onnx.md describes the file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.onnx_model import SUFFIX, OnnxModel, Port, open_model
 from p3iv.planners.header import Header, check_ensemble, header_of
+from p3iv.planners.onnx_queries import LENGTH_CONSTANTS, Ports, QueryChainSampler, QueryScorer, query_ports
 from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.draws import (
     BLOCK,
@@ -28,17 +29,18 @@ from p3iv.plans.draws import (
     chain_uniforms,
     collect_latents,
     draws_of,
+    join_answers,
     normal_blocks,
     uniform_blocks,
 )
+from p3iv.plans.evidence import Answer, Evidence
+from p3iv.plans.lengths import LengthWeights
 from p3iv.plans.transitions import Transitions
 from p3iv.types import Array
 from p3iv.validation import cut, parse_json, shown
 
 EXPORTED: Final = Path(f"planner{SUFFIX}")  # in a run folder
 EXPORTABLE: Final = ("p3iv", "p3iv-plus")
-
-Ports = dict[str, Port]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,7 @@ class OnnxPlanner:
     model: OnnxModel
     log_transitions: Array | None  # (A, A) of P3IV+
     log_both: Array | None  # (A, A) of P3IV+ whose effects have a weight
+    lengths: LengthWeights | None = None  # of P3IV+ for several lengths
     others: tuple[OnnxPlanner, ...] = ()  # the rest of an ensemble
 
     name: ClassVar[str] = "onnx"  # as a backend of `p3iv.Planner`
@@ -69,9 +72,13 @@ class OnnxPlanner:
                 f"input noise {settings.input_noise} and dropout {settings.dropout} replace the latents inside a "
                 f"network, but {self.path} is an exported one: leave both at 0, or use the run itself."
             )
-        kind = LatentSampler if self.log_transitions is None else ChainSampler
-        own: Sampler = kind(self, settings)
+        own = self._own_sampler(settings)
         return EnsembleSampler([own, *(other.sampler(settings) for other in self.others)]) if self.others else own
+
+    def answer(self, evidence: Evidence) -> Answer:
+        """The chains of one query, averaged over the ensemble."""
+        own = self._queries(self.lengths).answer(evidence)
+        return join_answers([own, *(other.answer(evidence) for other in self.others)]) if self.others else own
 
     def scores(self, *outputs: str, **inputs: Array) -> list[Array]:
         """Some outputs of the graph.
@@ -85,6 +92,16 @@ class OnnxPlanner:
             if not all(np.isfinite(array).all() for array in found):
                 raise ValueError("its scores of these features are not finite")
         return found
+
+    def _own_sampler(self, settings: SampleSettings) -> Sampler:
+        if self.lengths is not None:
+            return QueryChainSampler(self._queries(self.lengths), settings)
+        return LatentSampler(self, settings) if self.log_transitions is None else ChainSampler(self, settings)
+
+    def _queries(self, lengths: LengthWeights | None) -> QueryScorer:
+        if lengths is None or self.log_transitions is None:
+            raise AssertionError(f"{self.path} plans for one length")
+        return QueryScorer(self.scores, self.header, self.log_transitions, self.log_both, lengths)
 
 
 class LatentSampler:
@@ -178,7 +195,7 @@ def _load(path: Path) -> OnnxPlanner:
     with explained(path):
         model = open_model(path, "Planning with an .onnx file")
         header = header_of(model.metadata, path)
-        _check_size(header, model.num_bytes)
+        _check_size(header, model)
         is_rescored = "log_each" in model.outputs
         inputs, scores, constants = ports_of(header, is_rescored=is_rescored)
         model.require(inputs, {**scores, **constants})
@@ -186,34 +203,44 @@ def _load(path: Path) -> OnnxPlanner:
         found = dict(zip(constants, model.run(list(constants), any_pair), strict=True))
         _check_matrices(found)
         transitions = Transitions(found["transitions_row"], found["transitions_paper"], _smoothing(model.metadata))
-    chain = {name: found[name].astype(np.float64) for name in ("log_transitions", "log_both") if name in found}
-    return OnnxPlanner(path, header, transitions, model, chain.get("log_transitions"), chain.get("log_both"))
+    own = {name: array.astype(np.float64) for name, array in found.items()}
+    lengths = LengthWeights(*(own[name] for name in LENGTH_CONSTANTS)) if header.config.data.has_lengths else None
+    return OnnxPlanner(path, header, transitions, model, own.get("log_transitions"), own.get("log_both"), lengths)
 
 
 def ports_of(header: Header, *, is_rescored: bool) -> tuple[Ports, Ports, Ports]:
-    """The inputs of the graph of a planner, its scores, and its matrices."""
-    if header.config.planner not in EXPORTABLE:
-        raise ValueError(f"it is a planner {shown(header.config.planner)}, which cannot be exported")
-    is_plus = header.config.planner == "p3iv-plus"
-    shape, latents = header.shape, 0 if is_plus else header.config.model.noise_width
+    """The inputs of the graph of a planner, its scores, and its constants."""
+    name, has_lengths = header.config.planner, header.config.data.has_lengths
+    if name not in EXPORTABLE or (has_lengths and name != "p3iv-plus"):
+        raise ValueError(
+            f"it is a planner {shown(name)}{' for several lengths' * has_lengths}, which cannot be exported"
+        )
+    is_plus, num_actions = name == "p3iv-plus", header.shape.num_actions
     dtype = "float64" if header.config.optim.precision == "float64" else "float32"
+    inputs, scores, constants = query_ports(header, dtype) if has_lengths else _pair_ports(header, dtype)
+    matrices = ["transitions_row", "transitions_paper"] + ["log_transitions"] * is_plus
+    constants |= {matrix: Port(dtype, (num_actions, num_actions)) for matrix in matrices}
+    if is_plus and is_rescored:
+        scores["log_each"] = Port("float64", (None, num_actions))
+        constants["log_both"] = Port("float64", (num_actions, num_actions))
+    return inputs, scores, constants
+
+
+def _pair_ports(header: Header, dtype: str) -> tuple[Ports, Ports, Ports]:
+    """The inputs and scores of a planner for one length, which sees pairs of observations; it has no more constants."""
+    is_plus, shape = header.config.planner == "p3iv-plus", header.shape
+    latents = 0 if is_plus else header.config.model.noise_width
     pair = Port(dtype, (None if is_plus else 1, shape.feature_width))
     inputs = {"start": pair, "goal": pair} | ({"latents": Port(dtype, (None, latents))} if latents else {})
     plans = Port(dtype, (None if is_plus or latents else 1, shape.horizon, shape.num_actions))
-    scores = {"log_emissions" if is_plus else "action_logits": plans}
-    square = (shape.num_actions, shape.num_actions)
-    names = ["transitions_row", "transitions_paper"] + ["log_transitions"] * is_plus
-    matrices = {name: Port(dtype, square) for name in names}
-    if is_plus and is_rescored:
-        scores["log_each"] = Port("float64", (None, shape.num_actions))
-        matrices["log_both"] = Port("float64", square)
-    return inputs, scores, matrices
+    return inputs, {"log_emissions" if is_plus else "action_logits": plans}, {}
 
 
-def _check_size(header: Header, num_bytes: int) -> None:
+def _check_size(header: Header, model: OnnxModel) -> None:
     """Refuse a header of sizes for which the file has no numbers, before arrays of these sizes are made."""
-    numbers = num_bytes // 4
-    if 2 * header.shape.num_actions**2 > numbers or header.shape.feature_width > numbers:
+    shape, numbers = header.shape, model.num_bytes // 4
+    needed = (2 * shape.num_actions**2, shape.feature_width, shape.num_procedures)
+    if max(needed) > numbers or len(header.config.data.horizons) > len(model.outputs):
         raise ValueError("its header describes a much larger planner than it holds")
 
 

@@ -68,11 +68,16 @@ class GroupedRidge(Ridge):
         super().__init__(rows)
         self.members = [(groups == group).nonzero()[:, 0] for group in groups.unique()]
 
-    def choose(self, ids: Tensor, num_classes: int, *, num_scored: int) -> RidgeFit:
-        """The fit onto one-hot classes (n,) whose penalty is right most often on the first rows, held out."""
-        targets = functional.one_hot(ids, num_classes).double()
+    def choose(
+        self, ids: Tensor, num_classes: int, *, num_scored: int, penalties: Sequence[float] = PENALTIES
+    ) -> RidgeFit:
+        """The fit onto one-hot classes (n,) whose penalty is right most often on the first rows, held out.
+
+        A row whose class is -1 has none: its targets are zeros, and it does not count.
+        """
+        targets = functional.one_hot(ids.clamp_min(0), num_classes).double() * (ids >= 0)[:, None]
         best, most = None, -1
-        for penalty in PENALTIES:
+        for penalty in penalties:
             fit = self.fit(targets, penalty, num_scored=num_scored)
             right = int((fit.held_out.argmax(dim=1) == ids[:num_scored]).sum())
             if best is None or right > most:

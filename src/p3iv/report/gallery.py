@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -144,8 +145,9 @@ def graph_legend() -> Markup:
 
 
 def _heading(window: NamedLine) -> Markup:
-    horizon = len(window.reference)
-    verdict = "✓ right" if window.is_right else f"✗ {window.num_matches} of {horizon} steps right"
+    verdict = "✓ right" if window.is_right else f"✗ {window.num_matches} of {len(window.reference)} steps right"
+    if len(window.plan) != len(window.reference):
+        verdict = f"✗ {counted(len(window.plan), 'step')} instead of {len(window.reference)}"
     where = shorten(window.window, 60)
     if window.start_s is not None and window.goal_s is not None:
         where += f", {window.start_s:.1f}{DASH}{window.goal_s:.1f} s"
@@ -181,9 +183,9 @@ def _plan_table(window: NamedLine) -> Markup:
 def _plan_row(plan: Plan, count: int, window: NamedLine) -> Markup:
     share = count / max(window.num_samples, 1)
     steps: list[str] = []
-    for step, wanted in zip(plan, window.reference, strict=True):
+    for step, is_right in zip(plan, _right_steps(plan, window.reference), strict=True):
         name = shorten(step, 80)
-        steps += [*([" → "] if steps else []), tag("span", name) if step == wanted else tag("u", name)]
+        steps += [*([" → "] if steps else []), tag("span", name) if is_right else tag("u", name)]
     roles = [
         tag("span", name, class_=f"role {name}")
         for name, role in (("recommended", window.plan), ("reference", window.reference))
@@ -192,6 +194,15 @@ def _plan_row(plan: Plan, count: int, window: NamedLine) -> Markup:
     bar = drawing(_BAR, 4.0, tag("rect", width=_BAR * share, height=4, class_="bar"), label="", class_="strip")
     words = tag("td", *steps, *(part for role in roles for part in (" ", role)))
     return tag("tr", tag("td", f"{percent(share)} %", bar), words, class_="bold" if plan == window.plan else None)
+
+
+def _right_steps(plan: Plan, reference: Plan) -> list[bool]:
+    """Which steps of a plan the reference has too: at the same position, or in the same order if lengths differ."""
+    if len(plan) == len(reference):
+        return [step == wanted for step, wanted in zip(plan, reference, strict=True)]
+    blocks = SequenceMatcher(None, reference, plan, autojunk=False).get_matching_blocks()
+    right = {place for block in blocks for place in range(block.b, block.b + block.size)}
+    return [place in right for place in range(len(plan))]
 
 
 def _note(window: NamedLine, graph: PlanGraph) -> Markup:

@@ -8,26 +8,30 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from p3iv.catalogue import METRICS, SAMPLING_MODES, metrics_of
+from p3iv.catalogue import METRICS, SAMPLING_MODES
 from p3iv.drawing.html import document, join, notices, percent, tag
 from p3iv.evaluation.predictions import NamedLine
 from p3iv.evaluation.result import Evaluation
-from p3iv.planners.registry import planner_class
+from p3iv.planners.registry import class_of
 from p3iv.report.charts import draw_curves, draw_positions
 from p3iv.report.gallery import FrameSource, graph_legend, show_case
+from p3iv.report.lengths import draw_expected, known_table, missing_note, slice_table, unknown_table
 from p3iv.report.reliability import Reliability, draw_reliability
 from p3iv.report.run_files import RunRecord
 from p3iv.report.tables import (
     DASH,
     Published,
     distribution_table,
+    plan_metrics,
     published_note,
     released_table,
     score_table,
+    second_metric,
     task_table,
 )
-from p3iv.types import counted
+from p3iv.types import counted, counted_range
 
+_SAMPLE_METRICS = ("mode_precision", "mode_recall", "cosine_distance")  # that a caption explains
 _FOLDERS = re.compile(r"(?<!\S)(?:~|[A-Za-z]:)?[/\\]\S*[/\\](?=\S)")  # all of an absolute path but its last part
 
 
@@ -68,10 +72,11 @@ def build_page(content: Content) -> str:
     run = content.run
     captions = _Captions()
     return document(
-        f"{run.config.planner} on {run.evaluation.data}, T = {run.config.data.horizon}",
+        f"{run.config.planner} on {run.evaluation.data}, {_horizons(run)}",
         _opening(content),
         _settings(content),
         _results(run, content.published, captions),
+        _lengths(run.evaluation, captions),
         _training(run, captions),
         _tasks(run, captions),
         _calibration(content, captions),
@@ -83,7 +88,7 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     """The run as pairs of a word and a value; missing values are empty."""
     config, evaluation = run.config, run.evaluation
     data, model, optim = config.data, config.model, config.optim
-    planner = planner_class(config.planner)
+    planner = class_of(config)
     epochs = f"epoch {evaluation.epoch} of {len(run.metrics.get('epoch', ()))}, the best on validation"
     trained = f"{config.planner}, preset {config.preset}, seed {config.seed}, {epochs}"
     fitted = f"{config.planner}, seed {config.seed}, fitted without training{_cpu_time(run)}"
@@ -94,7 +99,7 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     split = re.split(r"[/\\]", data.split)[-1]  # a split file by its name
     yield (
         "Windows",
-        f"{counted(evaluation.horizon, 'action')} of {evaluation.num_actions}, {data.window} windows, protocol "
+        f"{counted_range(data.horizons, 'action')} of {evaluation.num_actions}, {data.window} windows, protocol "
         f"{data.protocol}, split by “{split}”, split seed {data.split_seed}",
     )
     windows = counted(evaluation.num_windows, f"{evaluation.side} window")
@@ -113,6 +118,11 @@ def describe_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     if planner.is_trained():
         yield "Optimiser", f"batches of {optim.batch_size}, learning rate {optim.learning_rate:g}{_cpu_time(run)}"
     yield "Software", _software(run)
+
+
+def _horizons(run: RunRecord) -> str:
+    data = run.config.data
+    return f"T = {data.horizons[0]} to {data.horizons[-1]}" if data.has_lengths else f"T = {data.horizon}"
 
 
 def hide_folders(text: str) -> str:
@@ -146,25 +156,29 @@ def _software(run: RunRecord) -> str:
 def _opening(content: Content) -> Markup:
     run, evaluation = content.run, content.run.evaluation
     _, _, encoder = evaluation.data.partition(" (")
-    beneath = f"T = {run.config.data.horizon}" + (f" · {encoder.rstrip(')')}" if encoder else "")
+    beneath = _horizons(run) + (f" · {encoder.rstrip(')')}" if encoder else "")
     return tag(
         "header",
         tag("h1", f"{run.config.planner} on {run.dataset_name}", tag("small", beneath)),
         notices(evaluation.data),
-        tag("p", _summary(evaluation), class_="lede"),
+        tag("p", _summary(run), class_="lede"),
         *(tag("p", f"Note: {hide_folders(note)}", class_="note") for note in (*evaluation.notes, *content.notes)),
     )
 
 
-def _summary(evaluation: Evaluation) -> Markup:
+def _summary(run: RunRecord) -> Markup:
     """One sentence with the most important number."""
-    score = evaluation.plan_scores["success_rate"]
+    evaluation, score = run.evaluation, run.evaluation.plan_scores["success_rate"]
+    task = f"sees a start and a goal and predicts the {counted_range(run.config.data.horizons, 'step')} between them"
+    same = "equals the reference, step for step, in "
+    if evaluation.horizon is None:
+        task += "; how many there are is not said"
+        same = "equals the reference, step for step and in their number, in "
     text = METRICS["success_rate"].text
     interval = f" ({text(score.low)}{DASH}{text(score.high)})" if score.has_ends else ""
     return join(
-        f"The planner sees a start and a goal and predicts the {counted(evaluation.horizon, 'step')} between them. "
-        f"On {counted(evaluation.num_windows, f'{evaluation.side} window')} of {evaluation.data}, its recommended plan "
-        "equals the reference, step for step, in ",
+        f"The planner {task}. On {counted(evaluation.num_windows, f'{evaluation.side} window')} of {evaluation.data}, "
+        f"its recommended plan {same}",
         tag("b", f"{text(score.value)} %"),
         f"{interval}.",
     )
@@ -176,7 +190,7 @@ def _settings(content: Content) -> Markup:
 
 
 def _results(run: RunRecord, published: Published | None, captions: _Captions) -> Markup:
-    label, metrics = run.evaluation.data, metrics_of("plans")
+    label, metrics = run.evaluation.data, plan_metrics(run.evaluation)
     released = released_table(run, published)
     note = published_note(run, published, metrics) if published else None
     dagger = "† In the paper these two columns are other metrics, a macro precision and a bitwise IoU"
@@ -201,8 +215,46 @@ def _results(run: RunRecord, published: Published | None, captions: _Captions) -
             distribution_table(run, published),
             f"Sampled plans against the plans that occur, on {label}. 1 % of the probability is spread over all plans, "
             "so that a plan that was never sampled costs much, but not infinitely much. "
-            f"{_explain('mode_precision', 'mode_recall', 'cosine_distance')}",
+            f"{_explain(*(name for name in _SAMPLE_METRICS if name in run.evaluation.distribution))}",
             "The paper states neither smoothing nor logarithm for its numbers." if published else None,
+        ),
+    )
+
+
+def _lengths(evaluation: Evaluation, captions: _Captions) -> Markup:
+    """Plans of several lengths: by number of steps, by what the planner is told, and which lengths it expects."""
+    lengths, label = evaluation.lengths, evaluation.data
+    if lengths is None:
+        return join()
+    often = counted(lengths.most_frequent, "step")
+    likely, more = lengths.likely_length, lengths.likely_length_difference
+    shown = METRICS["length_accuracy"]
+    return _section(
+        "By number of steps, and by what is known",
+        captions.table(
+            slice_table(lengths),
+            f"The recommended plans on {label} where the planner is told the number of steps, with 95 % intervals for "
+            f"other videos. {_explain('exact_nll')}",
+        ),
+        captions.table(
+            unknown_table(lengths),
+            f"The same planner where the number of steps is unknown, on all windows of {label}, told different things. "
+            f"History is the video before the start; words are the name of the last step. Below: always {often}, the "
+            "most frequent number in training; its NLL gives every number the probability that it has there. "
+            f"{_explain('edit_score', 'length_accuracy', 'open_nll')}",
+            missing_note(lengths),
+        ),
+        captions.table(
+            known_table(lengths),
+            f"Success rates on {label}, in percent, where the planner is told the number of steps and different other "
+            "things.",
+        ),
+        captions.figure(
+            draw_expected(lengths),
+            "Rows: how many steps a window has. The area of a square is the probability that the planner gives to a "
+            "number of steps, on average over these windows; the frame shows where it should be. The most probable "
+            f"number is right in {shown.interval_text(likely.value, likely.low, likely.high)} % of all windows; minus "
+            f"always {often}: {shown.interval_text(more.value, more.low, more.high, sign=True)} points.",
         ),
     )
 
@@ -213,7 +265,7 @@ def _explain(*names: str) -> str:
 
 
 def _training(run: RunRecord, captions: _Captions) -> Markup:
-    is_trained = planner_class(run.config.planner).is_trained()
+    is_trained = class_of(run.config).is_trained()
     panels = draw_curves(run.metrics, run.evaluation.epoch) if is_trained else []
     return _section(
         "Training",
@@ -229,14 +281,15 @@ def _tasks(run: RunRecord, captions: _Captions) -> Markup:
     evaluation = run.evaluation
     parts = [part for part in (task_table(evaluation.tasks), draw_positions(evaluation.positions)) if part]
     has_gaps = any(not task.scores["success_rate"].has_ends for task in evaluation.tasks)
+    second = second_metric(evaluation.plan_scores).title
     gaps = " (none where all windows of a procedure are from one video)" if has_gaps else ""
     return _section(
-        "By procedure and by position",
+        "By procedure and by position" if evaluation.positions else "By procedure",
         captions.figure(
             tag("div", *parts, class_="beside") if parts else None,
-            f"Left: success rates on {evaluation.data} from 0 to 100 % as bars, with 95 % intervals as thin lines"
-            f"{gaps}; the vertical ticks are the mean accuracy of the same plans. Right: share of windows with the "
-            "right step at each position.",
+            f"{'Left: success' if evaluation.positions else 'Success'} rates on {evaluation.data} from 0 to 100 % as "
+            f"bars, with 95 % intervals as thin lines{gaps}; the vertical ticks are the {second} of the same plans."
+            f"{' Right: share of windows with the right step at each position.' if evaluation.positions else ''}",
         ),
     )
 

@@ -17,6 +17,7 @@ from p3iv.report.run_files import RunRecord
 
 DASH = "\N{EN DASH}"  # between the ends of a range, and where there is no value
 PAPER = "P3IV (CVPR 2022)"
+MAX_NARROW_COLUMNS = 5
 MAX_TASKS = 24  # that are shown at once; the others are folded
 _PROTOCOLS = {
     1: "protocol 1: every window, 70/30 by video",
@@ -48,7 +49,7 @@ class Published:
 
 def score_table(run: RunRecord, published: Published | None) -> Markup:
     """Success rate, accuracy and IoU of every decoder and baseline, of the truth and of the paper."""
-    evaluation, metrics = run.evaluation, metrics_of("plans")
+    evaluation, metrics = run.evaluation, plan_metrics(run.evaluation)
     decoders = {name: scores for name, scores in evaluation.decoders.items() if not _is_ablation(name)}
     ablations = {name: scores for name, scores in evaluation.decoders.items() if _is_ablation(name)}
     groups: dict[str, Mapping[str, Scores]] = {
@@ -66,6 +67,13 @@ def score_table(run: RunRecord, published: Published | None) -> Markup:
         [metric.title for metric in metrics],
         [ours, _published_group(published, metrics, tops), *others, _differences(evaluation, metrics)],
     )
+
+
+def plan_metrics(evaluation: Evaluation) -> list[Metric]:
+    """The metrics of recommended plans: others where their number of steps is unknown."""
+    return [
+        metric for metric in (*metrics_of("plans"), *metrics_of("lengths")) if metric.name in evaluation.plan_scores
+    ]
 
 
 def released_table(run: RunRecord, published: Published | None) -> Markup | None:
@@ -131,7 +139,9 @@ def task_table(tasks: Sequence[TaskScores]) -> Markup | None:
 def results_table(headers: Sequence[str], body: Sequence[Markup]) -> Markup:
     """A table whose first column is text and whose others are numbers; it scrolls where it is wider than the page."""
     head = tag("thead", tag("tr", tag("td"), *(tag("th", name, scope="col") for name in headers)))
-    return tag("div", tag("table", head, *body, class_=f"results columns{len(headers)}"), class_="scroll")
+    number = len(headers)  # of columns; on a phone, many stand in two rows
+    narrow = number if number <= MAX_NARROW_COLUMNS else min(MAX_NARROW_COLUMNS, -(-number // 2))
+    return tag("div", tag("table", head, *body, class_=f"results columns{narrow}"), class_="scroll")
 
 
 def score_cell(metric: Metric, score: Interval | None, *, sign: bool = False) -> Markup:
@@ -157,7 +167,8 @@ def _decoder_label(name: str, evaluation: Evaluation, *, with_about: bool = Fals
     return join(f"{label}{mark}", *([tag("small", about)] if about else []))
 
 
-def _group_head(title: str, num_columns: int) -> Markup:
+def group_head(title: str, num_columns: int) -> Markup:
+    """The title of a group of rows."""
     return tag("tr", tag("th", title, colspan=num_columns + 1, scope="rowgroup"), class_="group")
 
 
@@ -168,7 +179,7 @@ def _score_group(title: str, rows: Mapping[str, Scores], tops: Mapping[str, floa
         tag("tr", tag("th", label, scope="row"), *(_score_with_strip(name, scores, tops[name]) for name in tops))
         for label, scores in rows.items()
     ]
-    return tag("tbody", _group_head(title, len(tops)), *lines)
+    return tag("tbody", group_head(title, len(tops)), *lines)
 
 
 def _score_with_strip(name: str, scores: Scores, top: float) -> Markup:
@@ -201,7 +212,7 @@ def _differences(evaluation: Evaluation, metrics: Sequence[Metric]) -> Markup:
         )
         for name, scores in evaluation.differences.items()
     ]
-    return tag("tbody", _group_head("the recommended plan, window by window", len(metrics)), *lines)
+    return tag("tbody", group_head("the recommended plan, window by window", len(metrics)), *lines)
 
 
 def _published_group(published: Published | None, metrics: Sequence[Metric], tops: Mapping[str, float]) -> Markup:
@@ -221,7 +232,7 @@ def _published_group(published: Published | None, metrics: Sequence[Metric], top
             cells.append(tag("td", shown, _strip(name, Interval(value), tops[name], is_hollow=True)))
     where = f"{published.source(list(meant.values()))}, protocol {published.protocol}"
     label = tag("th", PAPER, tag("small", where), scope="row")
-    return tag("tbody", _group_head("published", len(meant)), tag("tr", label, *cells, class_="published"))
+    return tag("tbody", group_head("published", len(meant)), tag("tr", label, *cells, class_="published"))
 
 
 def _tops(metrics: Sequence[Metric], rows: Sequence[Scores], published: Published | None) -> dict[str, float]:
@@ -270,7 +281,7 @@ def _metric_rows(
         elif has_blank:
             cells.append(tag("td", DASH))
         rows.append(tag("tr", tag("th", f"{metric.heading} {metric.arrow}".strip(), scope="row"), *cells))
-    return tag("tbody", _group_head(title, len(headers) + 1), *rows) if rows else join()
+    return tag("tbody", group_head(title, len(headers) + 1), *rows) if rows else join()
 
 
 def _task_rows(tasks: Sequence[TaskScores]) -> Markup:
@@ -286,15 +297,21 @@ def _task_row(task: TaskScores) -> Markup:
         "tr",
         tag("th", shorten(task.task, 60), scope="row"),
         tag("td", str(task.num_windows)),
-        tag("td", _bar(success, task.scores["mean_accuracy"]), class_="plot"),
+        tag("td", _bar(success, second_metric(task.scores), task.scores), class_="plot"),
         tag("td", score_cell(METRICS["success_rate"], success)),
     )
 
 
-def _bar(success: Interval, accuracy: Interval) -> Markup:
-    """A bar from 0 to 100 %, its interval, and a tick at the accuracy."""
+def second_metric(scores: Scores) -> Metric:
+    """What is shown beside the success rate of a task: accuracy, or the edit score where lengths are unknown."""
+    return METRICS["mean_accuracy" if "mean_accuracy" in scores else "edit_score"]
+
+
+def _bar(success: Interval, second: Metric, scores: Scores) -> Markup:
+    """A bar from 0 to 100 %, its interval, and a tick at the second metric."""
     frame = Frame(1, 2, _BAR - 6, _BAR_HEIGHT - 4, (0, 1), (0, 1))
-    middle, x = _BAR_HEIGHT / 2, frame.x(accuracy.value)
+    other = scores[second.name].value
+    middle, x = _BAR_HEIGHT / 2, frame.x(other)
     width = frame.x(success.value) - frame.left
     parts = [
         line(frame.left, middle, frame.right, middle, class_="rule"),
@@ -303,5 +320,5 @@ def _bar(success: Interval, accuracy: Interval) -> Markup:
     ]
     if success.has_ends:
         parts.append(line(frame.x(success.low), middle, frame.x(success.high), middle, class_="whisker"))
-    label = f"success rate {percent(success.value)} %, accuracy {percent(accuracy.value)} %"
+    label = f"success rate {percent(success.value)} %, {second.title} {percent(other)} %"
     return drawing(_BAR, _BAR_HEIGHT, *parts, label=label, class_="strip")

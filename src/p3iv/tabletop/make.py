@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,12 +20,12 @@ from p3iv.features.store import StoreWriter
 from p3iv.files import atomic_file
 from p3iv.parallel import WorkerLost, run
 from p3iv.readers.folder import write_split, write_steps
-from p3iv.tabletop.tasks import PROCEDURES, RULES
-from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, RandomStream, Script, tabletop_world, write_script
+from p3iv.tabletop.tasks import PROCEDURES, RULES, Facts
+from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, Plan, RandomStream, Script, tabletop_world, write_script
 from p3iv.types import Action, Annotations, OnProgress, Progress, Step, Video, Vocabulary
 
 FEATURE_WIDTH, LANGUAGE_WIDTH = 128, 128
-TRUTH_HORIZONS = (2, 3, 4, 5, 6)  # 2: protocol 2 at T = 3 predicts two actions
+TRUTH_HORIZONS = (1, 2, 3, 4, 5, 6)
 
 # One fact changes a row of features by about 1 (Euclidean norm). The look of a video (light, view, table) shifts all of
 # its rows along a few directions by more than that, as in real features, so a planner has to learn what to ignore.
@@ -77,19 +77,31 @@ def make_tabletop(
 
 
 def true_plans(videos: Sequence[Script]) -> Iterator[dict[str, object]]:
-    """The lines of truth.jsonl: every possible plan of every window, with its exact probability."""
-    world = tabletop_world()
+    """The lines of truth.jsonl: every possible plan of every window, with its exact probability.
+
+    A window has one line where its start and goal tell the number of steps; else one for plans of its own length, and
+    one for plans of all lengths.
+    """
     for video in videos:
         states = video.execution.states
         for horizon in TRUTH_HORIZONS:
             for first in range(len(states) - horizon):
-                plans = world.plans_between(states[first], states[first + horizon], horizon)
-                yield {
-                    "video": video.id,
-                    "first_step": first,
-                    "horizon": horizon,
-                    "plans": [[list(plan), probability] for plan, probability in plans.items()],
-                }
+                window = {"video": video.id, "first_step": first}
+                yield from _lines_of_window(window, states[first], states[first + horizon], horizon)
+
+
+def _lines_of_window(window: dict[str, object], start: Facts, goal: Facts, horizon: int) -> Iterator[dict[str, object]]:
+    world, allowed = tabletop_world(), {"horizons": [TRUTH_HORIZONS[0], TRUTH_HORIZONS[-1]]}
+    plans = world.plans_from(start, goal=goal, horizons=TRUTH_HORIZONS)
+    if all(len(plan) == horizon for plan in plans):
+        yield window | {"horizon": horizon} | allowed | _listed_plans(plans)
+        return
+    yield window | {"horizon": horizon} | _listed_plans(world.plans_between(start, goal, horizon))
+    yield window | {"num_steps": horizon} | allowed | _listed_plans(plans)
+
+
+def _listed_plans(plans: Mapping[Plan, float]) -> dict[str, object]:
+    return {"plans": [[list(plan), probability] for plan, probability in plans.items()]}
 
 
 def annotations_of(videos: Sequence[Script], seed: int) -> Annotations:

@@ -5,18 +5,23 @@ among the steps that the procedure still has and that the table allows; its prob
 and to the habit of following the recipe's order. When all required steps are done, stopping competes with the optional
 steps, by the procedure's `stop_weight`. The camera sees only the facts on the table: neither the procedure nor the
 steps that were done. The probability of a plan between two tables therefore sums over all procedures and histories.
+
+Where the number of steps is unknown, every window of every allowed length counts once. In 95 % of these windows the two
+tables tell the number of steps. They do not where a step removes all traces of an optional one before it: running the
+blender those of the ice, putting the plant in the big pot those of trimming it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
 
 import numpy as np
 
+from p3iv.errors import DatasetError, PlanError, one_of
 from p3iv.tabletop.tasks import HABIT, PROCEDURES, RULES, Facts, Procedure
 
 FRAMES_PER_SECOND = 10
@@ -89,14 +94,62 @@ class World:
             at = choices[index].next
             states.append(self._moments[at].facts)
 
+    def replay(self, procedure: str, steps: Sequence[str]) -> Execution:
+        """The execution with these steps, from the first to the last; they tell the table that it started from."""
+        for at in self._moments_of((moment for moment, _ in self._starts), procedure):
+            passed = [at]
+            for step in steps:
+                passed += [choice.next for choice in self._choices[passed[-1]] if choice.step == step]
+            if len(passed) == len(steps) + 1 and self._may_stop(passed[-1]):
+                return Execution(procedure, tuple(steps), tuple(self._moments[moment].facts for moment in passed))
+        raise DatasetError(f"These {len(steps)} steps are not a whole video of `{procedure}` in this world.")
+
     def plans_between(self, start: Facts, goal: Facts, horizon: int) -> dict[Plan, float]:
         """Every plan of `horizon` steps from one table to the other, with P(plan | start, goal, horizon).
 
         The probability is the plan's expected number of occurrences between these two tables in a video, divided by
         that of all plans, over all procedures and positions. Empty if no video contains this pair.
         """
+        return self.plans_from(start, goal=goal, horizons=(horizon,))
+
+    def plans_from(
+        self,
+        start: Facts,
+        *,
+        horizons: Collection[int],
+        goal: Facts | None = None,
+        procedure: str | None = None,
+        history: Sequence[Facts] | None = None,
+    ) -> dict[Plan, float]:
+        """Every plan of any of the lengths from this table on, with its probability given all that is passed.
+
+        The probability is the plan's expected number of occurrences in a video, divided by that of all plans of these
+        lengths: every window of every length counts once. Without a goal it is what comes next in videos that go on
+        for that many steps. Empty if no video contains this.
+
+        Args:
+            start: the table before the first step.
+            horizons: the allowed numbers of steps.
+            goal: the table after the last step.
+            procedure: the name of the procedure.
+            history: all tables of the video before `start`, in order; empty where the video begins with `start`.
+
+        Example:
+            >>> table = frozenset("kettle tea coffee milk sugar mug kettle.hot kettle.full".split())
+            >>> {plan: round(p, 2) for plan, p in tabletop_world().plans_from(table, horizons=[1]).items()}
+            {('put a tea bag in the mug',): 0.49, ('open the coffee jar',): 0.45, ('set out biscuits',): 0.06}
+        """
+        begin = self._moments_at(start, procedure, history)
+        mass: dict[Plan, float] = {}
+        for horizon in horizons:
+            mass |= self._expected_plans(begin, goal, horizon)
+        total = sum(mass.values())
+        return {plan: value / total for plan, value in sorted(mass.items(), key=lambda item: (-item[1], item[0]))}
+
+    def _expected_plans(self, begin: dict[int, float], goal: Facts | None, horizon: int) -> dict[Plan, float]:
+        """Expected number of occurrences of every plan, given that of the moments before its first step."""
         ahead = self._moments_before(goal, horizon)
-        found: dict[Plan, dict[int, float]] = {(): {m: self._visits[m] for m in self._seen_as[start] if m in ahead[0]}}
+        found: dict[Plan, dict[int, float]] = {(): {m: weight for m, weight in begin.items() if m in ahead[0]}}
         for depth in range(1, horizon + 1):
             longer: dict[Plan, dict[int, float]] = defaultdict(lambda: defaultdict(float))
             for plan, weights in found.items():
@@ -105,13 +158,36 @@ class World:
                         if choice.next in ahead[depth]:
                             longer[(*plan, choice.step)][choice.next] += weight * choice.probability
             found = longer
-        mass = {plan: sum(weights.values()) for plan, weights in found.items() if weights}
-        total = sum(mass.values())
-        return {plan: value / total for plan, value in sorted(mass.items(), key=lambda item: (-item[1], item[0]))}
+        return {plan: sum(weights.values()) for plan, weights in found.items() if weights}
 
-    def _moments_before(self, goal: Facts, horizon: int) -> list[set[int]]:
-        """For every depth, the moments from which the remaining steps can reach `goal`."""
-        ahead = [set(self._seen_as[goal])]
+    def _moments_at(self, start: Facts, procedure: str | None, history: Sequence[Facts] | None) -> dict[int, float]:
+        """Expected number of times that a video passes each moment that fits what is known."""
+        if history is None:
+            return {m: self._visits[m] for m in self._moments_of(self._seen_as.get(start, ()), procedure)}
+        tables = (*history, start)
+        at = {moment: probability for moment, probability in self._starts if self._moments[moment].facts == tables[0]}
+        for table in tables[1:]:
+            following: dict[int, float] = defaultdict(float)
+            for moment, weight in at.items():
+                for choice in self._choices[moment]:
+                    if self._moments[choice.next].facts == table:
+                        following[choice.next] += weight * choice.probability
+            at = following
+        return {moment: at[moment] for moment in self._moments_of(at, procedure)}
+
+    def _moments_of(self, moments: Iterable[int], procedure: str | None) -> list[int]:
+        """Those of a procedure, if it is given."""
+        names = [each.name for each in self.procedures]
+        if procedure is not None and procedure not in names:
+            raise PlanError(f"The procedure is {procedure!r}, but it must be {one_of(procedure, names)}")
+        return [m for m in moments if procedure in (None, names[self._moments[m].procedure])]
+
+    def _may_stop(self, moment: int) -> bool:
+        return _is_finished(self.procedures[self._moments[moment].procedure], self._moments[moment].done)
+
+    def _moments_before(self, goal: Facts | None, horizon: int) -> list[set[int]]:
+        """For every depth, the moments from which the remaining steps can reach `goal`, or anything without a goal."""
+        ahead = [set(range(len(self._moments)) if goal is None else self._seen_as.get(goal, ()))]
         for _ in range(horizon):
             ahead.append({before for moment in ahead[-1] for before in self._before[moment]})
         return ahead[::-1]
@@ -151,7 +227,7 @@ class World:
     def _choices_at(self, moment: _Moment) -> list[_Choice]:
         procedure = self.procedures[moment.procedure]
         options = list(_options(procedure, moment))
-        finished = all(slot.optional or i in moment.done for i, slot in enumerate(procedure.slots))
+        finished = _is_finished(procedure, moment.done)
         total = sum(weight for _, _, weight in options) + (procedure.stop_weight if finished else 0.0)
         choices = [
             _Choice(
@@ -179,6 +255,11 @@ def _options(procedure: Procedure, moment: _Moment) -> Iterator[tuple[int, str, 
             yield index, step, weight * habit
         if possible and not slot.optional:
             habit *= HABIT
+
+
+def _is_finished(procedure: Procedure, done: frozenset[int]) -> bool:
+    """Whether all required slots are done, so that a video may stop."""
+    return all(slot.optional or index in done for index, slot in enumerate(procedure.slots))
 
 
 def _already_done(procedure: Procedure, facts: Facts) -> frozenset[int]:

@@ -16,16 +16,16 @@ from typing import Any, Final
 
 import yaml
 
-from p3iv.catalogue import BASELINES, SPLIT_KINDS, metrics_of
+from p3iv.catalogue import BASELINES, PICTURES, SPLIT_KINDS, Metric, metrics_of
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import ENCODERS, VIDEO_ENCODERS
 from p3iv.environment import machine_of
 from p3iv.files import write_text
 from p3iv.metrics.intervals import Interval
 from p3iv.planners.header import Header
-from p3iv.planners.registry import planner_class
+from p3iv.planners.registry import class_of
 from p3iv.training.run_folder import CARD_FILE, RunEnvironment, read_training
-from p3iv.types import UNFIT, counted
+from p3iv.types import UNFIT, counted, counted_range
 from p3iv.validation import make_plain
 
 NUM_STEPS_SHOWN: Final = 12
@@ -38,6 +38,10 @@ HUB_LICENCES: Final = (
 )  # fmt: skip
 
 _MARKS = re.compile(r"[\\`*_\[\]|~$#]|(?<=:)//|(?<=www)\.|@")  # marks of Markdown, mathematics, links and mentions
+_EVIDENCE = """
+It also uses the video before the start, the last step in words and the name of the procedure, and it plans without a
+picture of the goal.
+"""
 _LIST = re.compile(r"^(\d*)([-+=.)])")  # the beginnings of lists and underlines
 
 
@@ -73,7 +77,9 @@ def render_card(card: Card) -> str:
     """The card as Markdown with the metadata of the hub in front."""
     card = replace(card, header=without_paths(card.header))
     header = card.header
-    title = f"{header.config.planner}, horizon {header.config.data.horizon}, on {escape(header.data_label)}"
+    data = header.config.data
+    horizon = f"{data.min_horizon} to {data.horizon}" if data.has_lengths else data.horizon
+    title = f"{header.config.planner}, horizon {horizon}, on {escape(header.data_label)}"
     sections = {
         "Use": _use(card),
         "Scores on test": "\n".join(_scores(card)),
@@ -129,18 +135,24 @@ def _dataset_tag(header: Header) -> str:
 def _result(header: Header, scores: ScoresOnTest) -> dict[str, Any]:
     found = [
         {"type": metric.name, "name": metric.heading, "value": round(metric.scale * scores.plans[metric.name].value, 2)}
-        for metric in metrics_of("plans")
-        if metric.name in scores.plans
+        for metric in _plan_metrics(scores)
     ]
     dataset = {"type": _dataset_tag(header), "name": make_plain(header.data_label), "split": "test"}
     return {"task": {"type": "procedure-planning", "name": "procedure planning"}, "dataset": dataset, "metrics": found}
 
 
 def _summary(header: Header) -> str:
-    return (
-        f"Given a start and a goal, this planner predicts the {counted(header.shape.horizon, 'step')} between them, "
-        f"out of {header.shape.num_actions}, as plans with probabilities. It was trained by p3iv.\n"
+    unknown = "; their number may be given or not" if header.config.data.has_lengths else ""
+    summary = (
+        f"Given a start and a goal, this planner predicts the {_steps_text(header)} between them, out of "
+        f"{header.shape.num_actions}, as plans with probabilities{unknown}. It was trained by p3iv.\n"
     )
+    return summary + (_EVIDENCE if class_of(header.config).sees != PICTURES else "")
+
+
+def _steps_text(header: Header) -> str:
+    """How many steps plans have: `3 steps`, or `1 to 6 steps`."""
+    return counted_range(header.config.data.horizons, "step")
 
 
 def _use(card: Card) -> str:
@@ -169,7 +181,7 @@ def _scores(card: Card) -> Iterator[str]:
     else:
         yield (
             f"{counted(scores.num_windows, 'test window')} of {counted(scores.num_videos, 'video')} of the data below, "
-            f"with 95 % intervals for other videos, not for other seeds of the training:\n"
+            f"with 95 % intervals for other videos, not for other seeds of the training{_unknown(card)}:\n"
         )
         yield from _table(scores)
         if scores.notes:
@@ -181,8 +193,17 @@ def _scores(card: Card) -> Iterator[str]:
         )
 
 
+def _unknown(card: Card) -> str:
+    return "; the number of steps is unknown" if card.header.config.data.has_lengths else ""
+
+
+def _plan_metrics(scores: ScoresOnTest) -> list[Metric]:
+    """The metrics of plans; others where their number of steps is unknown."""
+    return [metric for metric in (*metrics_of("plans"), *metrics_of("lengths")) if metric.name in scores.plans]
+
+
 def _table(scores: ScoresOnTest) -> Iterator[str]:
-    metrics = [metric for metric in metrics_of("plans") if metric.name in scores.plans]
+    metrics = _plan_metrics(scores)
     yield f"| | {' | '.join(metric.heading for metric in metrics)} |"
     yield f"| --- |{' ---: |' * len(metrics)}"
     named = {BASELINES.get(name, name): row for name, row in scores.baselines.items()}
@@ -194,7 +215,7 @@ def _table(scores: ScoresOnTest) -> Iterator[str]:
 
 def _training(card: Card) -> Iterator[str]:
     header, training = card.header, card.training
-    config, planner = header.config, planner_class(header.config.planner)
+    config, planner = header.config, class_of(header.config)
     yield f"data: {escape(header.data_label)}; data fingerprint {escape(header.data_fingerprint[:12])}"
     if header.feature_fingerprint:
         yield f"feature fingerprint {escape(header.feature_fingerprint[:12])}"
@@ -253,7 +274,8 @@ def _steps(header: Header) -> str:
 
 def _limits(card: Card) -> Iterator[str]:
     header, training = card.header, card.training
-    yield f"plans have exactly {counted(header.shape.horizon, 'step')}"
+    exactly = "" if header.config.data.has_lengths else "exactly "
+    yield f"plans have {exactly}{_steps_text(header)}"
     yield f"plans are made of the {header.shape.num_actions} steps above; it knows no others"
     yield "start and goal must be features of the encoder above; features of another encoder mean nothing to it"
     yield (

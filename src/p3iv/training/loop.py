@@ -19,15 +19,16 @@ from torch import Tensor
 
 from p3iv.config import Config
 from p3iv.data.folder import Dataset
-from p3iv.data.tensors import PlanningData, load_planning_data
+from p3iv.data.padding import unpad_plans
+from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive, remove_leftovers
-from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import BasePlanner, Batch, Learner
 from p3iv.planners.checkpoint import TrainedPlanner, load_last, save_best, save_last
 from p3iv.planners.header import LAST, Header, PlannerShape, TrainingProgress
 from p3iv.planners.layers import check_precision, choose_device, dtype_of
-from p3iv.planners.registry import planner_class
+from p3iv.planners.registry import class_of
+from p3iv.plans.evidence import EVIDENCE
 from p3iv.plans.transitions import Transitions
 from p3iv.training.amounts import describe_amounts, warn_of_few
 from p3iv.training.card import write_card
@@ -44,7 +45,6 @@ from p3iv.training.run_folder import (
 from p3iv.training.tracking import TRACKING_FILE, Trackers
 from p3iv.types import OnProgress, PlanScores, Progress, counted, hash_number
 
-VALIDATION_BATCH = 1024  # windows
 BEST_SO_FAR = "best so far"  # in the progress after an epoch
 
 
@@ -130,9 +130,11 @@ def _train(request: TrainRequest) -> TrainResult:
     trackers = Trackers(request.track if is_first else (), request.on_note)
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
-    config, chosen = request.config, planner_class(request.config.planner)
+    config, chosen = request.config, class_of(request.config)
     is_visual, nearby_s = chosen.is_visual(config), chosen.nearby_s(config)
-    data = load_planning_data(request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s)
+    data = load_planning_data(
+        request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s, with_history=chosen.reads_history()
+    )
     with join_world(device) as world:
         _check_world(request.config, world)
         return _TrainingRun(request, data, device, world, trackers).train()
@@ -149,7 +151,7 @@ class _TrainingRun:
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.transitions = Transitions.fit(
-            data.train_sequences, data.val_sequences, data.train.action_ids.numpy(), len(data.names)
+            data.train_sequences, data.val_sequences, unpad_plans(data.train.action_ids), len(data.names)
         )
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
@@ -160,6 +162,7 @@ class _TrainingRun:
             config=self.config,
             shape=self.planner.shape,
             names=data.names,
+            procedures=data.procedures if self.planner.shape.num_procedures else (),
             encoder=data.encoder,
             text_encoder=data.text_encoder,
             feature_fingerprint=data.feature_fingerprint,
@@ -226,7 +229,7 @@ class _TrainingRun:
         terms = self._train_epoch(epoch) if self.learner.optimizers else {}
         self._check_planner(epoch)
         self.planner.calibrate(self.data)
-        val = score_plans(self._plan_val(), self.data.val.action_ids)
+        val = self.planner.score_validation(self.data, self.transitions)
         score, best = self.planner.selection_score(self.data, val), self.progress.best
         is_best = best is None or score > self.progress.selection_score
         progress = TrainingProgress(
@@ -240,22 +243,11 @@ class _TrainingRun:
         seconds = time.monotonic() - began
         return EpochReport(epoch, self.num_epochs, terms, val, is_best, seconds, self.cpu_s)
 
-    def _plan_val(self) -> Tensor:
-        """The recommended plans of the validation windows: (N, T)."""
-        self.planner.eval()
-        val = self.data.val
-        with torch.no_grad():
-            parts = [
-                self.planner.recommend(self._place(start), self._place(goal), self.transitions).cpu()
-                for start, goal in zip(val.start.split(VALIDATION_BATCH), val.goal.split(VALIDATION_BATCH), strict=True)
-            ]
-        return torch.cat(parts)
-
     def _train_epoch(self, epoch: int) -> dict[str, float]:
         """One pass over the training windows; returns the means of the named terms."""
         self.learner.start_epoch(epoch)
-        draws = _EpochRandomness(self.config, len(self.data.train), epoch, self.world)
-        batches = draws.order.split(self.config.optim.batch_size)
+        draws = _EpochRandomness(self.config, self.data.train, epoch, self.world)
+        batches = draws.batches
         history, names = [], []
         for step, indices in enumerate(batches):
             own = self.world.share_of(indices)
@@ -269,18 +261,20 @@ class _TrainingRun:
         steps = self.world.mean(torch.stack(history))  # (steps, terms)
         self._check_finite(steps, names, epoch)
         sizes = torch.tensor([len(indices) for indices in batches], device=steps.device, dtype=steps.dtype)
-        return dict(zip(names, (sizes @ steps / len(draws.order)).tolist(), strict=True))
+        return dict(zip(names, (sizes @ steps / sizes.sum()).tolist(), strict=True))
 
     def _batch(self, indices: Tensor, draws: _EpochRandomness, step: int, *, loss_weight: float) -> Batch:
         train = self.data.train
+        horizon = int(draws.lengths[indices].max()) if len(indices) else train.action_ids.shape[1]
         return Batch(
             start=self._place(train.start[indices]),
             goal=self._place(train.goal[indices]),
-            action_ids=train.action_ids[indices].to(self.device),
+            action_ids=train.action_ids[indices, :horizon].to(self.device),
             noise=None if draws.noise is None else self._place(draws.noise[indices]),
             latents=None if draws.latents is None else self._place(draws.latents[step][None]),
             steps=None if train.steps is None else self._place(train.steps[indices]),
             rows=indices,
+            evidence=None if draws.evidence is None else draws.evidence[indices],
             loss_weight=loss_weight,
         )
 
@@ -300,11 +294,7 @@ class _TrainingRun:
         modules = self.learner.modules.values()
         if not all(parameter.isfinite().all() for module in modules for parameter in module.parameters()):
             raise self._stop(epoch, "the parameters stopped being finite")
-        few = self.data.val.start[:64], self.data.val.goal[:64]
-        self.planner.eval()
-        with torch.no_grad():
-            logits = self.planner.action_logits(*map(self._place, few))
-        if not logits.isfinite().all():
+        if not self.planner.check_finite(self.data):
             raise self._stop(epoch, "the predictions for validation windows stopped being finite")
 
     def _stop(self, epoch: int, what: str) -> TrainingError:
@@ -332,7 +322,7 @@ class _TrainingRun:
 
     def _new_planner(self) -> BasePlanner:
         torch.manual_seed(seed_for(self.config.seed, "parameters"))
-        planner = planner_class(self.config.planner)(PlannerShape.of(self.data, self.config), self.config)
+        planner = class_of(self.config)(PlannerShape.of(self.data, self.config), self.config)
         planner.fit(self.data)
         return planner.to(self.device, self.dtype)
 
@@ -340,13 +330,23 @@ class _TrainingRun:
 class _EpochRandomness:
     """The random numbers of one epoch, the same in every process except for dropout."""
 
-    def __init__(self, config: Config, num_windows: int, epoch: int, world: World) -> None:
+    def __init__(self, config: Config, train: WindowTensors, epoch: int, world: World) -> None:
         def generator(purpose: str) -> torch.Generator:
             return torch.Generator().manual_seed(seed_for(config.seed, purpose, epoch))
 
-        width = config.model.noise_width
-        num_steps = -(-num_windows // config.optim.batch_size)
-        self.order = torch.randperm(num_windows, generator=generator("order"))
+        width, num_windows, size = config.model.noise_width, len(train), config.optim.batch_size
+        num_steps = -(-num_windows // size)
+        self.lengths = train.lengths
+        order = torch.randperm(num_windows, generator=generator("order"))
+        self.batches = list(order.split(size))
+        self.evidence = None
+        if config.data.has_lengths:  # all windows of a batch have one length
+            self.batches = [
+                part for length in config.data.horizons for part in order[self.lengths[order] == length].split(size)
+            ]
+            shuffled = torch.randperm(len(self.batches), generator=generator("batches"))
+            self.batches = [self.batches[number] for number in shuffled.tolist()]
+            self.evidence = torch.rand(num_windows, len(EVIDENCE), generator=generator("evidence"))
         self.noise = torch.randn(num_windows, width, generator=generator("noise")) if width else None
         self.latents = (
             torch.randn(num_steps, config.loss.latents, width, generator=generator("latents"))

@@ -173,7 +173,7 @@ def test_majority_is_the_most_frequent_plan_of_the_predicted_procedure(data: Pla
 
 def test_graph_takes_the_best_of_all_paths_between_its_ends(data: PlanningData) -> None:
     planner = fitted("graph", data)
-    plans = data.train.action_ids.numpy()
+    plans = data.train.action_ids.tolist()
     row = Transitions.fit(data.train_sequences, data.val_sequences, plans, len(data.names)).row
     first_last = planner.predict_ends(data.test.start[:6], data.test.goal[:6])
     found = planner.plan(data.test.start[:6], data.test.goal[:6])

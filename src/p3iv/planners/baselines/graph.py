@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from p3iv.config import Config
-from p3iv.data.tensors import PlanningData
+from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.planners.baselines.base import Baseline, Prepared, Sampled
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.ridge import fit_on_validation, with_intercept
@@ -36,7 +36,7 @@ class Graph(Baseline):
     def fit(self, data: PlanningData) -> None:
         super().fit(data)
         train, val = (self._inputs(side.start, side.goal) for side in (data.train, data.val))
-        ends = [(data.train.action_ids[:, position], data.val.action_ids[:, position]) for position in (0, -1)]
+        ends = list(zip(_ends_of(data.train), _ends_of(data.val), strict=True))
         spread = self.feature_scale.repeat(2)
         self.end_weights.copy_(fit_on_validation(train, val, ends, self.shape.num_actions, spread))
         rows = row_transitions(data.train_sequences, data.val_sequences, len(data.names))[0]
@@ -60,12 +60,21 @@ class Graph(Baseline):
         return (with_intercept(self._inputs(start, goal)) @ self.end_weights).argmax(dim=-1).T
 
     def _paths(self, start: Tensor, goal: Tensor) -> Chain:
+        return self.paths(start, goal, self.shape.horizon)
+
+    def paths(self, start: Tensor, goal: Tensor, horizon: int) -> Chain:
         """All plans between the predicted ends; for plans of one action, only the predicted first action."""
         ends = functional.one_hot(self.predict_ends(start, goal), self.shape.num_actions).double()
-        emissions = torch.ones(len(start), self.shape.horizon, self.shape.num_actions, dtype=torch.float64)
+        emissions = torch.ones(len(start), horizon, self.shape.num_actions, dtype=torch.float64)
         emissions[:, -1] = ends[:, 1]
         emissions[:, 0] = ends[:, 0]
         return Chain.of(emissions.numpy(), self.transitions.cpu().numpy())
 
     def _inputs(self, start: Tensor, goal: Tensor) -> Tensor:
         return self.standardise(torch.stack((start, goal), dim=1)).flatten(1)
+
+
+def _ends_of(windows: WindowTensors) -> tuple[Tensor, Tensor]:
+    """The first and the last action of every window: (N,) each."""
+    last = windows.action_ids.gather(1, windows.lengths[:, None] - 1)
+    return windows.action_ids[:, 0], last[:, 0]

@@ -56,10 +56,11 @@ class P3IVNetwork(Standardised):
         observed: Tensor = self.encode_observation(self.standardise(torch.stack((start, goal), dim=1)))
         return observed
 
-    def tokens_of(self, observed: Tensor) -> Tensor:
-        """The query input from encoded observations: (B, 2, D) -> (B, T + 1, D)."""
-        queries = self.queries.expand(len(observed), -1, -1)
-        joined = torch.cat((observed[:, :1], queries, observed[:, 1:]), dim=1) + self.positions
+    def tokens_of(self, observed: Tensor, horizon: int | None = None) -> Tensor:
+        """The query input from encoded observations: (B, 2, D) -> (B, T + 1, D); of fewer positions, if asked for."""
+        between = (horizon or self.shape.horizon) - 1
+        queries = self.queries[:between].expand(len(observed), -1, -1)
+        joined = torch.cat((observed[:, :1], queries, observed[:, 1:]), dim=1) + self.positions[: between + 2]
         return nn.functional.linear(joined, self.join.weight[:, : self.sizes.width], self.join.bias)
 
     def decode(self, tokens: Tensor, noise: Tensor | None) -> Tensor:

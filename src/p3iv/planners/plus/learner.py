@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +18,7 @@ from p3iv.planners.base import Batch, Learner, Sync
 from p3iv.planners.layers import mixed_precision
 from p3iv.planners.p3iv.losses import action_loss, language_loss
 from p3iv.planners.plus.likelihood import chain_scores
-from p3iv.planners.plus.network import P3IVPlusNetwork, PlusOutput
+from p3iv.planners.plus.network import ChainNetwork, P3IVPlusNetwork, PlusOutput
 from p3iv.plans.transitions import log_transitions
 
 
@@ -56,23 +58,25 @@ def fit_fold_transitions(data: PlanningData, weight: float, num_folds: int) -> t
     return torch.stack(matrices), fold
 
 
-class PlusLearner(Learner):
-    """Trains a copy of the planner; the planner itself is the moving average of the copy's weights."""
+class ChainLearner(Learner):
+    """Trains a copy of a planner through its chain; the planner itself is the moving average of the copy's weights."""
 
-    def __init__(self, planner: P3IVPlusNetwork, held_out: HeldOutScores, *, sync: Sync) -> None:
+    def __init__(
+        self, planner: ChainNetwork, transitions: Tensor, fold: Tensor, *, steps_per_epoch: int, sync: Sync
+    ) -> None:
+        """Train with log transitions (folds, A, A), each window (N,) with those of its fold."""
         config = planner.config
-        self.planner, self._sync = planner, sync
+        self.planner, self._sync, self.fold = planner, sync, fold
         self.trained = copy.deepcopy(planner)
-        self.held_out = replace(held_out, transitions=held_out.transitions.to(planner.scale))
+        self.transitions = transitions.to(planner.log_transitions)
         self.optimizer = torch.optim.AdamW(
-            self.trained.parameters(),
+            self.parameter_groups(),
             lr=config.optim.learning_rate,
             eps=config.optim.epsilon,
             weight_decay=0.0,
-            fused=planner.scale.device.type in ("cpu", "cuda"),
+            fused=planner.log_transitions.device.type in ("cpu", "cuda"),
         )
-        num_windows = len(held_out.fold)
-        self.num_steps = config.optim.epochs_over(num_windows) * -(-num_windows // config.optim.batch_size)
+        self.num_steps = config.optim.epochs_over(len(fold)) * steps_per_epoch
         self._autocast = mixed_precision(planner, config)
         self._update_average = get_ema_multi_avg_fn(config.plus.ema_decay)
         super().__init__(
@@ -80,6 +84,10 @@ class PlusLearner(Learner):
             modules={"planner": planner, "trained": self.trained},
             optimizers={"optimizer": self.optimizer},
         )
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """What is trained; a group may have a `factor` of the learning rate."""
+        return [{"params": list(self.trained.parameters())}]
 
     def start_epoch(self, epoch: int) -> None:
         """Do nothing: the learning rate changes with every step."""
@@ -93,34 +101,22 @@ class PlusLearner(Learner):
         (total * batch.loss_weight).backward()
         self._sync(self.trained)
         nn.utils.clip_grad_norm_(self.trained.parameters(), self.config.plus.max_grad_norm)
-        self.optimizer.param_groups[0]["lr"] = self.config.optim.learning_rate * self._rate_factor()
+        rate = self.config.optim.learning_rate * self._rate_factor()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group.get("factor", 1.0)
         self.optimizer.step()
         self._update_average(list(self.planner.parameters()), list(self.trained.parameters()), 0)
         return {name: term.detach() for name, term in {"total": total, **terms}.items()}
 
+    @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of a batch, already weighted."""
-        if batch.rows is None:
-            raise AssertionError("the linear scores and the fold of a window are found by its row")
-        plus, held_out = self.config.plus, self.held_out
-        scores = None if held_out.linear is None else held_out.linear[batch.rows].to(batch.start)
-        with self._autocast:  # only the network: the chain needs full precision
-            out: PlusOutput = self.trained(batch.start, batch.goal, scores)
-        emissions = out.emissions.to(batch.start)
-        terms = self._chain_terms(emissions, batch.action_ids, held_out.fold[batch.rows])
-        if self.config.loss.language and out.states is not None:
-            weight, temperature = self.config.loss.language, self.config.loss.language_temperature
-            terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
-        if plus.ends:
-            scored = emissions[:, [0, -1]] if out.end_scores is None else out.end_scores
-            terms["ends"] = plus.ends * end_loss(scored, batch.action_ids, plus.label_smoothing)
-        return terms
 
-    def _chain_terms(self, emissions: Tensor, action_ids: Tensor, fold: Tensor) -> dict[str, Tensor]:
+    def chain_terms(self, emissions: Tensor, action_ids: Tensor, fold: Tensor) -> dict[str, Tensor]:
         plus = self.config.plus
         if not plus.chain:
             return {"action": action_loss(emissions, action_ids)}
-        log_z, score = chain_scores(emissions, self.held_out.transitions, self.trained.beta, action_ids, fold)
+        log_z, score = chain_scores(emissions, self.transitions, self.trained.beta, action_ids, fold)
         terms = {"chain": (log_z - score).mean()}
         if plus.spread:
             terms["spread"] = plus.spread * (log_z / emissions.shape[1] - emissions.mean(dim=(1, 2))).mean()
@@ -140,6 +136,36 @@ class PlusLearner(Learner):
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (done - warm_up) / left)))
 
 
+class PlusLearner(ChainLearner):
+    """Trains P3IV+."""
+
+    planner: P3IVPlusNetwork
+    trained: P3IVPlusNetwork
+
+    def __init__(self, planner: P3IVPlusNetwork, held_out: HeldOutScores, *, sync: Sync) -> None:
+        self.held_out = held_out
+        steps = -(-len(held_out.fold) // planner.config.optim.batch_size)
+        super().__init__(planner, held_out.transitions, held_out.fold, steps_per_epoch=steps, sync=sync)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """The loss terms of a batch, already weighted."""
+        if batch.rows is None:
+            raise AssertionError("the linear scores and the fold of a window are found by its row")
+        plus, held_out = self.config.plus, self.held_out
+        scores = None if held_out.linear is None else held_out.linear[batch.rows].to(batch.start)
+        with self._autocast:  # only the network: the chain needs full precision
+            out: PlusOutput = self.trained(batch.start, batch.goal, scores)
+        emissions = out.emissions.to(batch.start)
+        terms = self.chain_terms(emissions, batch.action_ids, held_out.fold[batch.rows])
+        if self.config.loss.language and out.states is not None:
+            weight, temperature = self.config.loss.language, self.config.loss.language_temperature
+            terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
+        if plus.ends:
+            scored = emissions[:, [0, -1]] if out.end_scores is None else out.end_scores
+            terms["ends"] = plus.ends * end_loss(scored, batch.action_ids, plus.label_smoothing)
+        return terms
+
+
 def end_loss(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:
     """Cross-entropy of the first plus that of the last action: (B, 2, A) and (B, T).
 
@@ -147,5 +173,11 @@ def end_loss(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:
     and once in the chain: on CaptainCook4D the validation NLL was then 8.62 instead of 8.51, although the recommended
     plans were no worse (T = 3, three seeds).
     """
-    ends = action_ids[:, [0, -1]]
-    return 2 * functional.cross_entropy(scores.flatten(0, 1), ends.flatten(), label_smoothing=smoothing)
+    return 2 * end_losses(scores, action_ids, smoothing).mean()
+
+
+def end_losses(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy of the first and of the last action of every window: (B, 2, A) and (B, T) -> (B, 2)."""
+    ends, flat = action_ids[:, [0, -1]], scores.flatten(0, 1)
+    each = functional.cross_entropy(flat, ends.flatten(), label_smoothing=smoothing, reduction="none")
+    return each.view(ends.shape)

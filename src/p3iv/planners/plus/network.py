@@ -143,7 +143,8 @@ class Effects(nn.Module):
         num_actions = len(self.effects)
         scale = torch.cat((train.start, train.goal)).double().std(dim=0).clamp_min(1e-6)
         changes = (train.goal.double() - train.start.double()) / scale  # (N, F)
-        counts = functional.one_hot(train.action_ids, num_actions).sum(dim=1).double()
+        ids = train.action_ids
+        counts = (functional.one_hot(ids.clamp_min(0), num_actions) * (ids >= 0)[..., None]).sum(dim=1).double()
         ridge = GroupedRidge(functional.pad(counts, (0, 1), value=1.0), video_numbers(train))
         fits = [ridge.fit(changes, penalty) for penalty in PENALTIES]
         best = min(fits, key=lambda fit: float((changes - fit.held_out).square().sum()))
@@ -187,11 +188,23 @@ class PlusOutput:
     descriptions: Tensor  # (A, D): the projected step descriptions
 
 
-class P3IVPlusNetwork(nn.Module):
+class ChainNetwork(nn.Module):
+    """A network whose scores and transitions form a chain."""
+
+    config: Config
+    log_transitions: Tensor  # (A, A), of exponent 1
+    log_beta: nn.Parameter
+
+    @property
+    def beta(self) -> Tensor:
+        """The exponent of the transitions: ()."""
+        return self.log_beta.exp()
+
+
+class P3IVPlusNetwork(ChainNetwork):
     """The paper's planner, a linear path, two end heads, and transitions."""
 
     language: Tensor  # (A, F_l)
-    log_transitions: Tensor  # (A, A), of exponent 1
     temperature: Tensor  # () of the emissions
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
@@ -260,11 +273,6 @@ class P3IVPlusNetwork(nn.Module):
         emissions = np.concatenate([_as_array(self(*pair).emissions / self.temperature) for pair in pairs])
         chain = Chain(emissions, _as_array(self.beta * self.log_transitions))
         return self.effects.rescore(chain, pairs)
-
-    @property
-    def beta(self) -> Tensor:
-        """The exponent of the transitions: ()."""
-        return self.log_beta.exp()
 
     def _score_ends(self, observed: Tensor, descriptions: Tensor) -> Tensor:
         """Scores of the first and the last action from start and goal alone: (B, 2, D) -> (B, 2, A)."""

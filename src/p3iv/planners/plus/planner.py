@@ -81,7 +81,7 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
     def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
         """Right plans and right probabilities: the three scores in percent, minus `NLL_WEIGHT` per nat of NLL."""
         percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
-        return (percent - NLL_WEIGHT * _nll(val_chain(self, data), data),)
+        return (percent - NLL_WEIGHT * mean_nll(val_chain(self, data), data.val.action_ids, len(data.names)),)
 
 
 class ChainSampler:
@@ -103,15 +103,18 @@ class ChainSampler:
 def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
     """Choose the temperature under which the plans of the validation windows are most probable."""
     planner.temperature.fill_(1.0)
-    chain = val_chain(planner, data)
-    nlls = [_nll(chain.with_emissions(chain.log_emissions / value), data) for value in TEMPERATURES]
-    planner.temperature.fill_(TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)])
+    planner.temperature.fill_(best_temperature(val_chain(planner, data), data.val.action_ids, len(data.names)))
 
 
-def _nll(chain: Chain, data: PlanningData) -> float:
-    """The mean NLL of the validation references under a chain."""
-    references = references_of(data.val.action_ids)
-    return float(exact_divergences(chain.log_probability, references, len(data.names)).nll.mean())
+def best_temperature(chain: Chain, action_ids: Tensor, num_actions: int) -> float:
+    """The temperature of the emissions under which the plans of windows are most probable."""
+    nlls = [mean_nll(chain.with_emissions(chain.log_emissions / t), action_ids, num_actions) for t in TEMPERATURES]
+    return TEMPERATURES[min(range(len(nlls)), key=nlls.__getitem__)]
+
+
+def mean_nll(chain: Chain, action_ids: Tensor, num_actions: int) -> float:
+    """The mean NLL of the references of windows under a chain."""
+    return float(exact_divergences(chain.log_probability, references_of(action_ids), num_actions).nll.mean())
 
 
 @torch.no_grad()
@@ -128,14 +131,26 @@ def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
     planner.effects.weight.zero_()
     rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
     start, goal = (side[rows].to(planner.scale) for side in (val.start, val.goal))
-    chain, truth = planner.chain(start, goal), val.action_ids[rows]
+    terms = planner.effects.terms(start, goal)
+    gains = weight_gains(planner.chain(start, goal), terms, val.action_ids[rows])
+    planner.effects.weight.fill_(best_weight(gains, video_numbers(val)[rows]))
+
+
+def weight_gains(chain: Chain, terms: tuple[Array, Array], truth: Tensor) -> Tensor:
+    """What each of WEIGHTS gains on windows with these plans (N, T): (len(WEIGHTS), N)."""
     plans, logs = chain.best_plans(NUM_RESCORED)
-    fit = fit_of(plans, *planner.effects.terms(start, goal))
+    fit = fit_of(plans, *terms)
     plain = _window_scores(chain, plans, logs, truth)
-    gains = [_window_scores(chain, plans, redistribute(logs, weight * fit), truth) - plain for weight in WEIGHTS]
+    return torch.stack(
+        [_window_scores(chain, plans, redistribute(logs, weight * fit), truth) - plain for weight in WEIGHTS]
+    )
+
+
+def best_weight(gains: Tensor, groups: Tensor) -> float:
+    """The weight of the effects with the largest gain on windows of some videos (N,), or 0 without a clear gain."""
     best = max(range(len(WEIGHTS)), key=lambda number: float(gains[number].mean()))
-    if gains[best].mean() > MIN_GAIN * standard_error(gains[best], video_numbers(val)[rows]):
-        planner.effects.weight.fill_(WEIGHTS[best])
+    is_clear = gains[best].mean() > MIN_GAIN * standard_error(gains[best], groups)
+    return WEIGHTS[best] if bool(is_clear) else 0.0
 
 
 def _window_scores(chain: Chain, plans: Array, logs: Array, truth: Tensor) -> Tensor:

@@ -1,0 +1,133 @@
+"""The planner of queries as an ONNX graph: what `planners.queries.network` computes, operator by operator.
+
+One graph has the emissions of every length; what they share is computed once. Absent evidence is zero, and `has` says
+which is absent, so one graph answers with every mix of evidence, and with several mixes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch import Tensor
+
+from p3iv.export.graph import Graph
+from p3iv.export.networks import add_effects, add_tokens, at_ends, decode, encode, normalise, score_ends
+from p3iv.planners.onnx_queries import LENGTH_FIT, emissions_of
+from p3iv.planners.queries.experts import LinearScores
+from p3iv.planners.queries.network import MIN_WORDS
+from p3iv.planners.queries.planner import QueryPlanner
+from p3iv.plans.evidence import EVIDENCE, GOAL, HISTORY, PROCEDURE, START, WORDS
+
+
+def build_queries(graph: Graph, planner: QueryPlanner) -> None:
+    """Add the evidence of N queries -> emissions of every length (N, T, A), `length_fit` (N, H) and `log_each` (N, A).
+
+    Without a weight of the effects there is no `log_each`.
+    """
+    shape = planner.shape
+    widths = {**shape.evidence_widths, "has": len(EVIDENCE)}
+    given = {name: graph.input(name, "N", width) for name, width in widths.items()}
+    parts = _Parts(graph, planner, given)
+    for temperature, horizon in zip(planner.temperature, planner.horizons, strict=True):
+        total = graph.sum(*parts.paths(horizon))
+        emissions = graph.add("Div", total, temperature, name=emissions_of(horizon))
+        graph.output(emissions, "N", horizon, shape.num_actions)
+    graph.output(parts.length_fit(), "N", len(planner.horizons))
+    if float(planner.effects.weight):
+        each = add_effects(graph, planner.effects, given["start"], given["goal"])
+        graph.output(each, "N", shape.num_actions, dtype=np.float64)
+
+
+class _Parts:
+    """The parts of the emissions; what does not depend on the length is added to the graph at once."""
+
+    def __init__(self, graph: Graph, planner: QueryPlanner, given: dict[str, str]) -> None:
+        self.graph, self.planner, self.given = graph, planner, given
+        experts, longest = planner.experts, max(planner.horizons)
+        self.has = [self._has(number) for number in range(len(EVIDENCE))]  # (N, 1, 1) each
+        self.start, self.goal, self.history = (self._project(given[name]) for name in ("start", "goal", "history"))
+        self.pair = self._centred(experts.pair, graph.add("Concat", self.start, self.goal, axis=1))
+        self.by_start = self._classify(self._centred(experts.start, self.start), experts.start.weights[:longest])
+        self.by_history = self._classify(
+            self._centred(experts.history, self.history), experts.history.weights[:longest]
+        )
+        self.usage, self.words = self._usage(), self._words()  # (N, 1, A) each
+        there = graph.add("Concat", self.has[START], self.has[GOAL], axis=1)  # (N, 2, 1)
+        seen = graph.add("Mul", there, encode(graph, planner.base, given["start"], given["goal"]))
+        unseen = graph.add("Mul", self._not(there), planner.absent)
+        self.observed = graph.add("Add", seen, unseen)  # (N, 2, D)
+        self.ends = graph.add("Mul", there, score_ends(graph, planner, self.observed))  # (N, 2, A)
+
+    def paths(self, horizon: int) -> Iterator[str]:
+        """The addends of the emissions of one length: (N, T, A) each."""
+        graph, planner, has = self.graph, self.planner, self.has
+        first = planner.experts.first_of[horizon]
+        here, places = slice(first, first + horizon), np.arange(horizon)
+        pair = self._classify(self.pair, planner.experts.pair.weights[here])
+        start, history = (graph.add("Gather", one, places, axis=1) for one in (self.by_start, self.by_history))
+        both = graph.add("Mul", has[START], has[GOAL])
+        start_alone = graph.add("Mul", has[START], self._not(has[GOAL]))
+        yield graph.add("Mul", graph.add("Mul", both, planner.pair_scale[here]), pair)
+        yield graph.add("Mul", graph.add("Mul", start_alone, planner.start_scale[here]), start)
+        yield graph.add("Mul", graph.add("Mul", has[HISTORY], planner.history_scale[here]), history)
+        named = graph.add("Mul", has[PROCEDURE], planner.named_gain[here])
+        inferred = graph.add("Mul", self._not(has[PROCEDURE]), planner.inferred_gain[here])
+        yield graph.add("Mul", graph.add("Add", named, inferred), self.usage)
+        yield graph.add("MatMul", np.eye(horizon)[:, -1:], self.words)  # zeros before the last position
+        hidden = decode(graph, planner.base, add_tokens(graph, planner.base, self.observed, horizon), None, horizon)
+        yield graph.add("Mul", graph.mlp(hidden, planner.base.action_head), planner.gain[here])
+        yield at_ends(graph, self.ends, horizon)
+
+    def length_fit(self) -> str:
+        """How well every length fits start and goal: (N, H)."""
+        graph, path = self.graph, self.planner.experts.length
+        difference = graph.add("Abs", graph.add("Sub", self.start, self.goal))
+        parts = (self.start, self.goal, difference, graph.add("Mul", self.start, self.goal))
+        joined = graph.add("Concat", *(normalise(graph, part) for part in parts), axis=1)
+        return graph.add("MatMul", self._centred(path, joined), path.weights[0], name=LENGTH_FIT)
+
+    def _has(self, number: int) -> str:
+        """Whether one piece of evidence is there: (N, 1, 1)."""
+        column = self.graph.add("Gather", self.given["has"], np.array([number]), axis=1)
+        return self.graph.reshape(column, 0, 1, 1)
+
+    def _not(self, has: str) -> str:
+        return self.graph.add("Sub", np.array(1.0), has)
+
+    def _project(self, features: str) -> str:
+        """The principal components of observations: (N, F) -> (N, D)."""
+        projection = self.planner.experts.projection
+        return self.graph.add("MatMul", self.graph.add("Sub", features, projection.mean), projection.axes)
+
+    def _centred(self, path: LinearScores, rows: str) -> str:
+        """The inputs of linear classifiers: (N, D) -> (N, D)."""
+        return normalise(self.graph, self.graph.add("Sub", rows, path.center))
+
+    def _classify(self, inputs: str, weights: Tensor) -> str:
+        """The scores of linear classifiers: (N, D) and (K, D, C) -> (N, K, C)."""
+        number, _, num_classes = weights.shape
+        scores = self.graph.add("MatMul", inputs, weights.transpose(0, 1).flatten(1))
+        return self.graph.reshape(scores, -1, number, num_classes)
+
+    def _usage(self) -> str:
+        """Log of how probable every action is in the procedure, which is named or inferred: (N, 1, A)."""
+        graph, planner, scores = self.graph, self.planner, []
+        seen = ((START, self.start), (GOAL, self.goal), (HISTORY, self.history))
+        paths = (path for path in planner.experts.procedure if isinstance(path, LinearScores))
+        for gain, path, (number, rows) in zip(planner.procedure_gain, paths, seen, strict=True):
+            found = self._classify(self._centred(path, rows), path.weights)  # (N, 1, P)
+            scores.append(graph.add("Mul", graph.add("Mul", self.has[number], gain), found))
+        inferred = graph.add("Softmax", graph.sum(*scores), axis=-1)
+        given = graph.reshape(self.given["procedure"], 0, 1, -1)
+        procedure = graph.sum(
+            graph.add("Mul", self.has[PROCEDURE], given), graph.add("Mul", self._not(self.has[PROCEDURE]), inferred)
+        )
+        usage = graph.add("MatMul", procedure, planner.experts.usage())
+        return graph.add("Log", graph.add("Clip", usage, np.array(1e-12)))
+
+    def _words(self) -> str:
+        """What words say about the last action: (N, 1, A)."""
+        given = self.graph.reshape(self.given["last_step"], 0, 1, -1)
+        logs = self.graph.add("Log", self.graph.add("Clip", given, np.array(MIN_WORDS)))
+        return self.graph.add("Mul", self.has[WORDS], logs)

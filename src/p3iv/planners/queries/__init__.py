@@ -1,0 +1,1 @@
+"""P3IV+ for plans of any length, and for queries with any evidence: pictures, history, words, a procedure."""

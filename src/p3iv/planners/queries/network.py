@@ -1,0 +1,187 @@
+"""The network of the planner of queries: P3IV+ for every length and every mix of evidence, as one sum of scores.
+
+    e_t =   scale_t * pair_t(start, goal)        if both are seen, else scale_t * start_t(start)
+          + scale_t * history_t(history)
+          + gain_t  * log sum_p q(p) usage(p, a)  q: the procedure as it was named, or inferred from what is seen
+          + log p(last step)                      at the last position, from words
+          + gain_t  * h_a(h_t)                    the paper's decoder
+          + end heads                             at the first and the last position
+
+Every length has its own positions t. A piece of evidence that is absent adds nothing; the decoder gets a learned vector
+in its place. Training leaves out each piece at random, so the planner answers with any mix of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from p3iv.config import Config
+from p3iv.data.tensors import PlanningData
+from p3iv.errors import ConfigError
+from p3iv.planners.header import PlannerShape
+from p3iv.planners.layers import mlp
+from p3iv.planners.p3iv.network import P3IVNetwork
+from p3iv.planners.plus.network import ChainNetwork, Effects
+from p3iv.planners.queries.evidence import QueryTensors
+from p3iv.planners.queries.experts import ClosedScores, Experts, HeldOutScores
+from p3iv.plans.evidence import GOAL, HISTORY, PROCEDURE, START, WORDS
+from p3iv.plans.transitions import log_transitions
+
+MIN_WORDS = 1e-6  # probability of a last step that the words do not mean
+PROCEDURE_GAIN = 5.0  # initial factor of the scores that infer the procedure
+NAMED_GAIN = 0.6  # initial factor of what a named procedure uses
+INFERRED_GAIN = 0.1  # the same for one that is inferred: what is seen speaks for actions in other ways, too
+BETA = 1.2  # initial exponent of the transitions
+
+
+@dataclass(frozen=True)
+class OwnVideo:
+    """The video of every training window, whose own steps must not tell what its procedure uses."""
+
+    procedure: Tensor  # (B,)
+    counts: Tensor  # (B, A)
+
+
+@dataclass(frozen=True)
+class QueryOutput:
+    """What the network predicts for queries of one length."""
+
+    emissions: Tensor  # (B, T, A)
+    states: Tensor  # (B, T, D), in the space of the projected step descriptions
+    end_scores: Tensor  # (B, 2, A): of the first and the last action, by the end heads
+    descriptions: Tensor  # (A, D): the projected step descriptions
+
+
+class QueryNetwork(ChainNetwork):
+    """The parts above, and the transitions of their chain."""
+
+    language: Tensor  # (A, F_l)
+
+    def __init__(self, shape: PlannerShape, config: Config) -> None:
+        super().__init__()
+        if config.loss.supervision != "language":
+            raise ConfigError(
+                f"loss.supervision={config.loss.supervision}, but planner={config.planner} learns from step texts: "
+                f"leave it at language."
+            )
+        self.shape, self.config, self.horizons = shape, config, config.data.horizons
+        plus, width, positions = config.plus, config.model.width, torch.ones(sum(self.horizons), 1)
+        self.base = P3IVNetwork(shape, config.model)
+        self.experts = Experts(shape.feature_width, shape.num_actions, shape.num_procedures, self.horizons)
+        self.effects = Effects(shape)
+        self.pair_scale = nn.Parameter(plus.scale * positions)
+        self.start_scale = nn.Parameter(plus.scale * positions)
+        self.history_scale = nn.Parameter(plus.scale * positions)
+        self.procedure_gain = nn.Parameter(torch.full((3, 1, 1), PROCEDURE_GAIN))  # of start, goal and history
+        self.named_gain = nn.Parameter(NAMED_GAIN * positions)
+        self.inferred_gain = nn.Parameter(INFERRED_GAIN * positions)
+        self.gain = nn.Parameter(plus.gain * positions)
+        self.absent = nn.Parameter(torch.randn(2, width) / width**0.5)  # in place of a start and a goal
+        self.log_beta = nn.Parameter(torch.tensor(math.log(BETA)), requires_grad=plus.learned_beta)
+        self.end_gain = nn.Parameter(torch.full((2, 1), plus.gain))
+        self.end_heads = nn.ModuleList(mlp(width, config.model.head_hidden, width) for _ in range(2))
+        self.register_buffer("language", torch.zeros(shape.num_actions, shape.target_width))
+        self.register_buffer("log_transitions", torch.zeros(shape.num_actions, shape.num_actions))
+
+    def fit(self, data: PlanningData) -> None:
+        """Fit what is not trained: feature scale, transitions, closed-form parts and effects."""
+        if data.language is None:
+            raise ConfigError(
+                "A planner for several lengths learns from the texts of the steps, and this dataset has no "
+                "language.npz: extract or import it."
+            )
+        self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
+        sequences = data.train_sequences, data.val_sequences
+        matrix = log_transitions(*sequences, len(data.names), self.config.plus.backoff)
+        self.log_transitions.copy_(torch.from_numpy(matrix))
+        self.language.copy_(data.language)
+        self.held_out: HeldOutScores | None = self.experts.fit(data)
+        if self.config.plus.effects:
+            self.effects.fit(data.train)
+
+    def forward(
+        self, query: QueryTensors, horizon: int, closed: ClosedScores | None = None, own: OwnVideo | None = None
+    ) -> QueryOutput:
+        """Score every action at every position of plans of one length.
+
+        Args:
+            query: B queries.
+            horizon: T.
+            closed: scores that replace those of the closed-form parts, for training.
+            own: the training windows' own videos.
+        """
+        here = self._positions(horizon)
+        found = closed or self.experts(query.start, query.goal, query.history, horizon)
+        has_start, has_goal, has_history = (query.mask(number) for number in (START, GOAL, HISTORY))
+        emissions = has_start * has_goal * self.pair_scale[here] * found.pair
+        emissions = emissions + has_start * (1 - has_goal) * self.start_scale[here] * found.start
+        emissions = emissions + has_history * self.history_scale[here] * found.history
+        emissions = emissions + self._usage_scores(query, found, own, here)
+        emissions = emissions + _at(self._word_scores(query), horizon - 1, horizon)
+        observed = self._observe(query)
+        descriptions = self.base.encode_target(self.language)
+        hidden = self.base.decode(self.base.tokens_of(observed, horizon), None)[:, 0]  # (B, T, D)
+        emissions = emissions + self.gain[here] * self.base.action_head(hidden)
+        ends = self._score_ends(observed, descriptions)
+        emissions = emissions + _at(has_start[:, 0] * ends[:, 0], 0, horizon)
+        emissions = emissions + _at(has_goal[:, 0] * ends[:, 1], horizon - 1, horizon)
+        return QueryOutput(emissions, self.base.state_head(hidden), ends, descriptions)
+
+    def infer_procedure(self, query: QueryTensors, found: ClosedScores) -> Tensor:
+        """The probabilities of the procedures: as given, or inferred from what is seen, (B, P)."""
+        seen = query.has[:, [START, GOAL, HISTORY]].T[:, :, None]  # (3, B, 1)
+        inferred = (seen * self.procedure_gain * found.procedure).sum(dim=0).softmax(dim=1)
+        named = query.has[:, PROCEDURE, None]
+        return named * query.procedure + (1 - named) * inferred
+
+    def _positions(self, horizon: int) -> slice:
+        first = self.experts.first_of[horizon]
+        return slice(first, first + horizon)
+
+    def _usage_scores(self, query: QueryTensors, found: ClosedScores, own: OwnVideo | None, here: slice) -> Tensor:
+        """What the procedure says about every position: (B, T, A)."""
+        own_parts = (None, None) if own is None else (own.counts, own.procedure)
+        usage = self.experts.log_usage(self.infer_procedure(query, found), *own_parts)[:, None]
+        named = query.mask(PROCEDURE)
+        return (named * self.named_gain[here] + (1 - named) * self.inferred_gain[here]) * usage
+
+    def _word_scores(self, query: QueryTensors) -> Tensor:
+        """What words say about the last action: (B, A)."""
+        return query.has[:, WORDS, None] * query.last_step.clamp_min(MIN_WORDS).log()
+
+    def _observe(self, query: QueryTensors) -> Tensor:
+        """Start and goal in the width of the network, or what stands in their places: (B, 2, D)."""
+        there = query.has[:, [START, GOAL], None]
+        return there * self.base.encode(query.start, query.goal) + (1 - there) * self.absent
+
+    def _score_ends(self, observed: Tensor, descriptions: Tensor) -> Tensor:
+        """Scores of the first and the last action from start and goal alone: (B, 2, D) -> (B, 2, A)."""
+        states = [head(end) for head, end in zip(self.end_heads, observed.unbind(dim=1), strict=True)]
+        scores: Tensor = self.end_gain * (torch.stack(states, dim=1) @ descriptions.T)
+        return scores
+
+
+def _at(scores: Tensor, position: int, horizon: int) -> Tensor:
+    """Scores (B, A) as those of one position, zero at the others: (B, T, A)."""
+    return nn.functional.pad(scores[:, None], (0, 0, position, horizon - 1 - position))
+
+
+def closed_scores_of(held_out: HeldOutScores, rows: Tensor, horizon: int) -> ClosedScores:
+    """What the closed-form parts say about training windows of one length without their own videos."""
+    start, goal = held_out.start_row[rows], held_out.goal_row[rows]
+    by_start, by_goal, by_history = held_out.procedure
+    return ClosedScores(
+        pair=held_out.pair[horizon][held_out.place[rows]],
+        start=held_out.start[start, :horizon],
+        history=held_out.history[start, :horizon],
+        procedure=torch.stack((by_start[start], by_goal[goal], by_history[start])),
+    )
+
+
+def place_scores(scores: ClosedScores, like: Tensor) -> ClosedScores:
+    """The same scores on the device and in the precision of a tensor."""
+    return ClosedScores(*(part.to(like) for part in (scores.pair, scores.start, scores.history, scores.procedure)))

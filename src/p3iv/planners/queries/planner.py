@@ -1,0 +1,227 @@
+"""The planner of queries behind the interface of all planners: how it is trained, calibrated, sampled and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from p3iv.config import Config
+from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.metrics.plans import score_plans
+from p3iv.planners.base import BasePlanner, Sync
+from p3iv.planners.header import PlannerShape, SelectionScore
+from p3iv.planners.plus.network import NUM_PAIRS
+from p3iv.planners.plus.planner import NLL_WEIGHT, best_temperature, best_weight, mean_nll, weight_gains
+from p3iv.planners.queries.evidence import QueryTensors, query_of, query_of_windows
+from p3iv.planners.queries.learner import QueryLearner
+from p3iv.planners.queries.lengths import LengthModel
+from p3iv.planners.queries.network import QueryNetwork
+from p3iv.plans.chain import Chain
+from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
+from p3iv.plans.evidence import EVIDENCE, GOAL, START, Addends, Answer, Answers, Evidence, shapley_addends
+from p3iv.plans.lengths import length_clues
+from p3iv.types import Array, PlanScores, mean_scores
+
+_MAX_WINDOWS = 128  # of one length, that the weight of the effects is chosen on
+_MAX_QUERIES = 128  # answered at a time
+
+
+@dataclass(frozen=True)
+class _ValWindows:
+    """Validation windows of one length with their chains."""
+
+    windows: WindowTensors
+    chain: Chain
+
+
+class QueryPlanner(QueryNetwork, BasePlanner):
+    """P3IV+ for every length from `data.min_horizon` to `data.horizon`, with any evidence."""
+
+    preset = "p3iv-plus-lengths"
+    sees = EVIDENCE
+    own_settings = ("plus.",)
+    unused_settings = (
+        "optim.decay",
+        "optim.critic",
+        "loss.action",
+        "loss.adversarial",
+        "loss.diversity",
+        "loss.latents",
+        "plus.linear",
+        "plus.neighbours",
+        "plus.held_out",
+        "plus.decoder",
+        "plus.end_heads",
+        "plus.chain",
+    )
+
+    temperature: Tensor  # (H,) of the emissions, by length
+
+    def __init__(self, shape: PlannerShape, config: Config) -> None:
+        super().__init__(shape, config)
+        number = len(self.horizons)
+        self.register_buffer("temperature", torch.ones(number))
+        self.lengths = LengthModel(number)
+        self._val: dict[int, _ValWindows] = {}
+
+    @classmethod
+    def describe(cls, config: Config) -> str:
+        lengths = f"{config.data.min_horizon} to {config.data.horizon}"
+        return (
+            f"one chain for every length from {lengths}, fed by regressions on start, goal, history and procedure, by "
+            f"words and by the paper's decoder; trained through the chain with evidence left out at random"
+        )
+
+    @classmethod
+    def nearby_s(cls, config: Config) -> int:
+        return config.plus.nearby
+
+    @classmethod
+    def reads_history(cls) -> bool:
+        return True
+
+    def make_learner(self, data: PlanningData, sync: Sync) -> QueryLearner:
+        held_out, self.held_out = self.held_out, None
+        if held_out is None:
+            raise AssertionError("the planner was not fitted")
+        return QueryLearner(self, data, held_out, sync=sync)
+
+    def sampler(self, settings: SampleSettings) -> QuerySampler:
+        return QuerySampler(self, settings)
+
+    def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
+        emissions: Tensor = self(self._pictures(start, goal), self.shape.horizon).emissions
+        return emissions
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
+        chain = self.chain(self._pictures(start, goal), self.shape.horizon)
+        return torch.from_numpy(chain.best_paths()[0]).to(start.device)
+
+    @torch.no_grad()
+    def answer(self, evidence: Evidence) -> Answer:
+        """The plans of one query, of every length."""
+        query = query_of(evidence, self.shape, self.log_transitions)
+        chains = tuple(self.chain(query, horizon) for horizon in self.horizons)
+        log_lengths = self.lengths.weights.log_probabilities(self._clues(query, chains), evidence.has)[0]
+        return Answer(chains, log_lengths, lambda horizon: self.addends(query, horizon))
+
+    def answers(self, evidence: Evidence) -> Iterator[Answers]:
+        """The plans of many queries, of every length; the neighbours of a query change its numbers by rounding only."""
+        for part in evidence.split(_MAX_QUERIES):
+            with torch.no_grad():
+                query = query_of(part, self.shape, self.log_transitions)
+                chains = tuple(self.chain(query, horizon) for horizon in self.horizons)
+                log_lengths = self.lengths.weights.log_probabilities(self._clues(query, chains), part.has)
+            yield Answers(chains, log_lengths)
+
+    @torch.no_grad()
+    def addends(self, query: QueryTensors, horizon: int) -> Addends:
+        """What every piece of evidence adds to the log emissions of a query: (T, A) each."""
+
+        def score(subsets: Array) -> Array:
+            return _as_array(self.log_emissions(query.with_has(torch.from_numpy(subsets).to(query.has)), horizon))
+
+        return shapley_addends(_as_array(query.has[0]), score)
+
+    def chain(self, query: QueryTensors, horizon: int, *, size: int = NUM_PAIRS) -> Chain:
+        """The chains of queries of one length; `size` of them at a time go through the network."""
+        emissions = np.concatenate([_as_array(self.log_emissions(part, horizon)) for part in query.split(size)])
+        chain = Chain(emissions, _as_array(self.beta * self.log_transitions))
+        is_seen = bool(query.has[:, [START, GOAL]].all())
+        return self.effects.rescore(chain, [(query.start, query.goal)]) if is_seen else chain
+
+    def log_emissions(self, query: QueryTensors, horizon: int) -> Tensor:
+        """The scores of one length, divided by its temperature: (B, T, A)."""
+        emissions: Tensor = self(query, horizon).emissions / self.temperature[self.horizons.index(horizon)]
+        return emissions
+
+    @torch.no_grad()
+    def calibrate(self, data: PlanningData) -> None:
+        """Choose on validation windows: the temperature of every length, the weight of the effects, and p(T)."""
+        self.eval()
+        self.temperature.fill_(1.0)
+        self.effects.weight.zero_()
+        self._val = {}
+        for number, horizon in enumerate(self.horizons):
+            windows, _ = data.val.of_length(horizon)
+            if len(windows):
+                chain = self.chain(self._query_of(windows), horizon)
+                if self.config.plus.calibrated:
+                    temperature = best_temperature(chain, windows.action_ids, len(data.names))
+                    self.temperature[number] = temperature
+                    chain = chain.with_emissions(chain.log_emissions / temperature)
+                self._val[horizon] = _ValWindows(windows, chain)
+        if self.config.plus.effects:
+            self._weigh_effects()
+        self.lengths.fit(self, data.val)
+
+    def _weigh_effects(self) -> None:
+        """Choose one weight of the effects for all lengths."""
+        few = {horizon: torch.arange(len(val.windows)).flip(0)[:_MAX_WINDOWS] for horizon, val in self._val.items()}
+        gains, videos = [], []
+        for horizon, val in self._val.items():
+            part = val.windows.take(few[horizon])
+            chain = Chain(val.chain.log_emissions[few[horizon].numpy()], val.chain.log_transitions)
+            gains.append(weight_gains(chain, self.effects.terms(part.start, part.goal), part.action_ids))
+            videos += [window.video for window in part.windows]
+        number_of: dict[str, int] = {}
+        groups = torch.tensor([number_of.setdefault(video, len(number_of)) for video in videos])
+        self.effects.weight.fill_(best_weight(torch.cat(gains, dim=1), groups))
+        self._val = {
+            horizon: _ValWindows(val.windows, self.effects.rescore(val.chain, [(val.windows.start, val.windows.goal)]))
+            for horizon, val in self._val.items()
+        }
+
+    def score_validation(self, data: PlanningData, transitions: object) -> PlanScores:
+        """The scores of the recommended plans of the validation windows, each of its own length, from pictures."""
+        return mean_scores(
+            score_plans(torch.from_numpy(val.chain.best_paths()[0]), val.windows.action_ids)
+            for val in self._val.values()
+        )
+
+    def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
+        """As for P3IV+: the three scores in percent, minus `NLL_WEIGHT` per nat; the mean over all lengths."""
+        percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
+        nlls = [
+            (mean_nll(one.chain, one.windows.action_ids, len(data.names)), len(one.windows))
+            for one in self._val.values()
+        ]
+        return (percent - NLL_WEIGHT * sum(nll * number for nll, number in nlls) / val.num_windows,)
+
+    def length_clues(self, query: QueryTensors) -> Array:
+        """What speaks for every length: log Z, a regression, and the effects, (B, 3, H)."""
+        return self._clues(query, tuple(self.chain(query, horizon) for horizon in self.horizons))
+
+    def _clues(self, query: QueryTensors, chains: tuple[Chain, ...]) -> Array:
+        is_seen = bool(query.has[:, [START, GOAL]].all())
+        length_fit = _as_array(self.experts.score_lengths(query.start, query.goal)) if is_seen else None
+        return length_clues(chains, length_fit)
+
+    def _query_of(self, windows: WindowTensors, *wanted: str) -> QueryTensors:
+        return query_of_windows(windows, self.shape, self.log_transitions, wanted or ("start", "goal"))
+
+    def _pictures(self, start: Tensor, goal: Tensor) -> QueryTensors:
+        return query_of(Evidence(start=start.cpu().numpy(), goal=goal.cpu().numpy()), self.shape, start)
+
+
+class QuerySampler:
+    """Draws plans of one length from pictures, exactly, as the sampler of P3IV+ does."""
+
+    def __init__(self, planner: QueryPlanner, settings: SampleSettings) -> None:
+        refuse_noise(settings, planner.config.planner)
+        self.planner, self.horizon = planner.eval(), settings.horizon or planner.shape.horizon
+        self._uniforms = chain_uniforms(settings, self.horizon, rescored=True)
+
+    @torch.no_grad()
+    def draw(self, start: Array, goal: Array) -> Draws:
+        """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
+        query = query_of(Evidence(start=start, goal=goal), self.planner.shape, self.planner.log_transitions)
+        return draws_of(self.planner.chain(query, self.horizon, size=1), self._uniforms)
+
+
+def _as_array(tensor: Tensor) -> Array:
+    return tensor.detach().cpu().double().numpy()
