@@ -9,8 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from conftest import MakeOnce
+from p3iv.data.folder import open_dataset
 from p3iv.planner import Planner
 from p3iv.shipped import shipped_clips, shipped_planner
+from p3iv.training.loop import TrainRequest, train
+from runs import quick
 from soak.service_process import ServiceProcess, running_service
 
 PLANNER = "tabletop-demo"
@@ -83,6 +87,27 @@ def public_client(public: ServiceProcess) -> Iterator[OpenClient]:
             )
 
         yield open_client
+
+
+@pytest.fixture(scope="session")
+def queries_run(make_once: MakeOnce, demo: Path) -> Path:
+    """A run of P3IV+ for one to six steps on the videos of the demo: it knows words, procedures and history."""
+    config = quick("p3iv-plus", data__horizon=6, data__min_horizon=1)
+    return make_once("queries_run", lambda run: train(TrainRequest(open_dataset(demo / "tabletop"), run, config)))
+
+
+@pytest.fixture(scope="session")
+def queries_service(queries_run: Path) -> Iterator[ServiceProcess]:
+    """A service whose planner understands all evidence."""
+    with running_service(str(queries_run), "--limit", "jobs=1") as started:
+        yield started
+
+
+@pytest.fixture
+def queries_client(queries_service: ServiceProcess) -> Iterator[httpx.Client]:
+    """Asks the service whose planner understands all evidence."""
+    with httpx.Client(base_url=queries_service.url, timeout=60) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from p3iv import Planner
+from p3iv.errors import P3ivError
 from p3iv.moments import EncoderChoice
 from p3iv.serving.library import clip_id
 from p3iv.serving.observations import RowCache
 from p3iv.serving.planning import Planning
 from p3iv.serving.problems import ServiceError
-from p3iv.serving.schema import PlanRequest
+from p3iv.serving.schema import PlanAnswer, PlanRequest
 from p3iv.serving.service import Service
 from p3iv.serving.settings import Limits, ServiceSettings
 
 EGGS = clip_id("tabletop-demo", "eggs.mp4")
 
 
-def with_service(check: Callable[[Service, list[str]], Any]) -> None:
+def with_service(check: Callable[[Service, list[str]], Any], planner: str = "tabletop-demo") -> None:
     """Run a coroutine on a started service; it gets the names of the jobs that the workers did, too."""
 
     async def scenario() -> None:
-        service = Service(ServiceSettings("tabletop-demo", limits=Limits(jobs=1)))
+        service = Service(ServiceSettings(planner, limits=Limits(jobs=1)))
         jobs: list[str] = []
         await service.start()
         run = service.pool.run
@@ -67,6 +69,38 @@ def test_a_second_is_encoded_once() -> None:
     with_service(check)
 
 
+def test_what_came_before_is_encoded_once_and_in_parts(queries_run: Path, clip: Path) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield clip.read_bytes()
+
+    async def check(service: Service, jobs: list[str]) -> None:
+        video, _ = await service.media.add_video(chunks(), "eggs.mp4")
+        told: list[tuple[str, int, int]] = []
+
+        async def ask(second: float, **options: Any) -> PlanAnswer:
+            start = {"start": {"video": video.id, "t": second}}
+            return await service.planning.plan(
+                PlanRequest.model_validate(start | options), lambda *progress: told.append(progress)
+            )
+
+        answer = await ask(26)
+        assert jobs.count("encode_seconds") == 1 + 3  # the start; 25 seconds before it, 12 in a job
+        assert [done for stage, done, _ in told if stage == "encoding"] in ([0, 1, 13, 25, 26], [0, 12, 13, 25, 26])
+        assert {total for stage, _, total in told if stage == "encoding"} == {26}
+        assert len(service.observer.cache) == 28
+        planner = Planner.from_pretrained(queries_run)
+        assert answer.plan_probability == planner.plan((clip, 26)).plan_probability
+
+        await ask(26.5)
+        assert jobs.count("encode_seconds") == 4
+        await ask(27)  # one more second; that before it is known
+        assert jobs.count("encode_seconds") == 5
+        await ask(5, history=False)
+        assert jobs.count("encode_seconds") == 5
+
+    with_service(check, str(queries_run))
+
+
 def test_a_request_that_goes_away_does_not_disturb_the_others() -> None:
     async def check(service: Service, jobs: list[str]) -> None:
         first = asyncio.create_task(service.planning.plan(question(5, 20)))
@@ -94,7 +128,7 @@ def test_what_the_planner_or_the_service_does_not_give_is_refused(asked: dict[st
     nothing: Any = None
     planning = Planning(planner, nothing, nothing, None, Limits())
     try:
-        with pytest.raises(ServiceError, match=message):
+        with pytest.raises(P3ivError, match=message):
             asyncio.run(planning.plan(question(1, 2, **asked)))
     finally:
         planning.close()

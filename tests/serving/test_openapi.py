@@ -143,7 +143,13 @@ def test_questions_in_the_form_of_the_description_are_understood(client: httpx.C
     }
     jsonschema.validate(question, schema, cls=jsonschema.Draft202012Validator)
     assert client.post("/v1/plan", json=question).status_code in (404, 422)
+    conditions = {"with": ["a"], "at": [[1, "b"]], "before": [["a", "b"]], "first": "a", "done": []}
+    query = {"goal": {"text": "tea"}, "procedure": "tea", "history": False, "why": True, "conditions": conditions}
+    jsonschema.validate(question | query, schema, cls=jsonschema.Draft202012Validator)
+    assert client.post("/v1/plan", json=question | query).status_code == 422
     wrongs: list[Json] = [{"seed": -1}, {"mode": "x"}, {"start": {}}, {"other": 1}, {"goal": {"video": "x", "t": 0}}]
+    wrongs += [{"start": {"text": "tea"}}, {"goal": {"text": ""}}, {"conditions": {"at": [[1, "a", "b"]]}}]
+    wrongs += [{"conditions": {"including": ["a"]}}, {"history": "off"}, {"why": None}, {"procedure": "x" * 501}]
     for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(question | wrong, schema, cls=jsonschema.Draft202012Validator)

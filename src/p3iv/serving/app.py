@@ -20,6 +20,7 @@ from p3iv.serving.page_files import read_page
 from p3iv.serving.problems import ServiceError, as_service_error, error_of_status
 from p3iv.serving.protection import OnAnswer, Protection
 from p3iv.serving.routes import router
+from p3iv.serving.schema import KINDS
 from p3iv.serving.service import Service
 from p3iv.validation import explain_problems
 
@@ -27,7 +28,7 @@ from p3iv.validation import explain_problems
 def make_app(service: Service) -> ASGIApp:
     """The application of a service, with what protects it."""
     app = FastAPI(
-        title="p3iv", version=own_version(), summary="Plans between two moments of video.", docs_url=None,
+        title="p3iv", version=own_version(), summary="Plans from a moment of video to a goal.", docs_url=None,
         redoc_url=None, redirect_slashes=False, lifespan=_lifespan,
     )  # fmt: skip
     app.include_router(router)
@@ -98,6 +99,6 @@ def _without_tags(problem: dict[str, object]) -> dict[str, object]:
     """A problem of pydantic whose place is that in the request: neither `body` nor the kind of a moment is a field."""
     place = tuple(problem["loc"])  # type: ignore[arg-type, var-annotated]
     place = place[1:] if place[:1] in (("body",), ("query",), ("path",)) else place
-    if len(place) > 1 and place[0] in ("start", "goal") and place[1] in ("video", "picture", "features"):
+    if len(place) > 1 and place[0] in ("start", "goal") and place[1] in KINDS:
         place = (place[0], *place[2:])
     return {**problem, "loc": place}

@@ -72,4 +72,4 @@ async def _progress_until(
 
 
 def _event(name: str, content: BaseModel) -> bytes:
-    return format_sse_event(event=name, data_str=content.model_dump_json())
+    return format_sse_event(event=name, data_str=content.model_dump_json(exclude_unset=True))

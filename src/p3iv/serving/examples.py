@@ -51,12 +51,12 @@ class StepExamples:
     def __bool__(self) -> bool:
         return bool(self._examples)
 
-    def nearest(self, step: str, start: Array, goal: Array) -> VideoMoment | None:
-        """The moment of a step whose features are nearest to the middle between start and goal."""
+    def nearest(self, step: str, start: Array, goal: Array | None) -> VideoMoment | None:
+        """The moment of a step whose features are nearest to the middle between start and goal, or to the start."""
         examples = self._examples.get(step)
         if not examples:
             return None
-        rows, middle = self._rows.get(step), (start + goal) / 2
+        rows, middle = self._rows.get(step), start if goal is None else (start + goal) / 2
         nearest = 0 if rows is None else int(np.square(rows - middle).sum(axis=1).argmin())
         return examples[nearest].moment
 

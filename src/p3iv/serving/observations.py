@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from p3iv.serving.workers import WorkerPool
 from p3iv.types import Array
 
 MAX_ROWS: Final = 8192  # kept in memory: 42 MB of 1,280 values each
+ROWS_PER_JOB: Final = 12  # of what came before a moment; other requests wait for the end of such a job
 
 Key = tuple[str, str | None, int]  # content of a file, fingerprint of the encoder, second
 
@@ -67,22 +68,38 @@ class Observer:
         self.cache = RowCache()
         self._pending: dict[Key, asyncio.Future[None]] = {}
 
-    def observe_stored(self, video: KnownVideo, second: float) -> Array | None:
-        """The observation of a moment from the features of the dataset; None if they do not have it.
+    def is_stored(self, video: KnownVideo, second: float) -> bool:
+        """Whether the dataset has the features of a moment.
 
         Raises:
-            ServiceError: they do not have it, and there is no file to compute it from.
+            ServiceError: it does not, and there is no file to compute them from.
         """
         if video.dataset_video is None or self._stored is None:
-            return None
+            return False
         try:
             self._stored.check_moment(video.dataset_video, second)
         except DatasetError as error:
             if video.path is not None:
-                return None
+                return False
             raise ServiceError(422, f"The dataset has no features at {second:g} s of this video.") from error
-        found: Array = self._stored.observe([(video.dataset_video, second)])[0]
+        return True
+
+    def observe_stored(self, video: KnownVideo, second: float) -> Array:
+        """The observation of a moment that is stored."""
+        reader, name = self._stored_video(video)
+        found: Array = reader.observe([(name, second)])[0]
         return found
+
+    def observe_stored_before(self, video: KnownVideo, second: float) -> Array | None:
+        """The mean of what came before a moment that is stored; None if nothing did."""
+        reader, name = self._stored_video(video)
+        means, is_there = reader.observe_before([(name, second)])
+        return means[0] if is_there[0] else None
+
+    def _stored_video(self, video: KnownVideo) -> tuple[ObservationReader, str]:
+        if self._stored is None or video.dataset_video is None:
+            raise ServiceError(422, "The dataset has no features of this video.")
+        return self._stored, video.dataset_video
 
     async def observe_video(self, video: KnownVideo, facts: VideoFacts, second: float) -> Array:
         """The observation at a second of a video file."""
@@ -91,9 +108,27 @@ class Observer:
             raise ServiceError(
                 422, f"The video is {length:g} s long, asked for {second:g} s.", f"Give 0 to {length:g}."
             )
-        seconds = [int(each) for each in rows_around(second, max(1, math.ceil(facts.length_s)))]
+        seconds = [int(each) for each in rows_around(second, num_seconds(facts))]
         rows = await self._rows(video, facts, seconds)
         return join_rows(rows, self._observation)
+
+    async def observe_before(
+        self, video: KnownVideo, facts: VideoFacts, seconds: Sequence[int], on_rows: Callable[[int], object]
+    ) -> Array:
+        """The mean of some seconds of a video file, in the form of an observation; one job after the other.
+
+        Args:
+            video: whose file it is.
+            facts: of the file.
+            seconds: at least one.
+            on_rows: is called with the number of rows that are there now.
+        """
+        parts = []
+        for first in range(0, len(seconds), ROWS_PER_JOB):
+            some = seconds[first : first + ROWS_PER_JOB]
+            parts.append(await self._rows(video, facts, some))
+            on_rows(len(some))
+        return join_rows(np.concatenate(parts).mean(axis=0)[None], self._observation)
 
     async def observe_picture(self, picture: Upload) -> Array:
         """The observation of a picture."""
@@ -144,3 +179,8 @@ class Observer:
                 "Take a moment of the dataset, or give features.",
             )
         return self._encoder.fingerprint
+
+
+def num_seconds(facts: VideoFacts) -> int:
+    """The number of seconds that begin before a video ends, as `VideoReader` counts them."""
+    return max(1, math.ceil(facts.length_s))

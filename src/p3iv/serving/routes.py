@@ -110,7 +110,7 @@ async def open_session(request: Request, given: TokenRequest) -> Response:
 
 @router.get("/v1/info")
 async def info(service: Ready) -> InfoAnswer:
-    """The planner, its actions, the encoder and the limits."""
+    """The planner, what it understands, its actions, the encoder and the limits."""
     return service.info()
 
 
@@ -192,7 +192,7 @@ async def step_picture(service: Ready, index: Annotated[int, Path(ge=0, le=99_99
 
 @router.post("/v1/plan", responses={200: {"model": PlanAnswer, "content": EVENTS}}, response_class=Response)
 async def plan(request: Request, service: Ready, question: PlanRequest) -> Response:
-    """The plausible plans between two moments; with `Accept: text/event-stream`, progress first."""
+    """The plausible plans from a start to a goal; with `Accept: text/event-stream`, progress first."""
 
     async def work(on_progress: OnProgress) -> PlanAnswer:
         return await _in_time(service, service.planning.plan(question, on_progress))
@@ -238,4 +238,4 @@ def _jpeg(content: bytes) -> Response:
 
 def _json(answer: BaseModel) -> Response:
     """An answer that was validated when it was made; FastAPI would validate it again."""
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")

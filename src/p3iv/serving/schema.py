@@ -13,9 +13,14 @@ MAX_SEED = 2**63 - 1
 MAX_SECOND = 86_400.0  # no video that p3iv reads is longer
 MAX_WIDTH = 65_536  # of features
 MAX_FEATURE = 1e9  # far above what encoders give; the squares of much larger numbers are infinite in float32
+MAX_TEXT = 500  # characters of a goal in words, or of a name
+MAX_ENTRIES = 100  # of one kind of condition
 
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECOND, allow_inf_nan=False)]
 Feature = Annotated[float, Field(ge=-MAX_FEATURE, le=MAX_FEATURE, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+Position = Annotated[int, Field(ge=1, le=MAX_ENTRIES, strict=True)]
+Texts = Annotated[tuple[Text, ...], Field(max_length=MAX_ENTRIES)]
 Id = Annotated[str, Field(min_length=32, max_length=64, pattern="^[0-9a-f]+$")]
 
 
@@ -42,11 +47,24 @@ class FeatureMoment(_Request):
     features: Annotated[tuple[Feature, ...], Field(min_length=1, max_length=MAX_WIDTH)]
 
 
+class TextGoal(_Request):
+    """A goal in words: a step that comes last, or a procedure."""
+
+    text: Text
+
+
+KINDS = ("video", "picture", "features", "text")  # of moments; the last for the goal only
+
+
 def _kind(moment: Any) -> str | None:
     """Which of the moments it is: the first of their fields that is there."""
-    kinds = ("video", "picture", "features")
     has = moment.__contains__ if isinstance(moment, dict) else lambda kind: hasattr(moment, kind)
-    return next((kind for kind in kinds if has(kind)), None)
+    return next((kind for kind in KINDS[:-1] if has(kind)), None)
+
+
+def _kind_of_goal(moment: Any) -> str | None:
+    is_text = "text" in moment if isinstance(moment, dict) else isinstance(moment, TextGoal)
+    return _kind(moment) or ("text" if is_text else None)
 
 
 Moment = Annotated[
@@ -61,11 +79,41 @@ Moment = Annotated[
 ]
 
 
+Goal = Annotated[
+    Annotated[VideoMoment, Tag("video")]
+    | Annotated[PictureMoment, Tag("picture")]
+    | Annotated[FeatureMoment, Tag("features")]
+    | Annotated[TextGoal, Tag("text")],
+    Discriminator(
+        _kind_of_goal,
+        custom_error_type="goal",
+        custom_error_message='Input should be {"text": WORDS}, {"video": ID, "t": SECONDS}, {"picture": ID} or '
+        '{"features": [...]}',
+    ),
+]
+
+
+class ConditionsRequest(_Request):
+    """What a plan must satisfy, as in `p3iv.plans.conditions.Conditions`."""
+
+    without: Texts = ()
+    including: Annotated[Texts, Field(alias="with")] = ()
+    first: Text | None = None
+    last: Text | None = None
+    at: Annotated[tuple[tuple[Position, Text], ...], Field(max_length=MAX_ENTRIES)] = ()
+    before: Annotated[tuple[tuple[Text, Text], ...], Field(max_length=MAX_ENTRIES)] = ()
+    done: Texts = ()
+
+
 class Query(_Request):
-    """Two moments."""
+    """What a user asks: the arguments of `Planner.plan`."""
 
     start: Moment
-    goal: Moment
+    goal: Goal | None = None
+    procedure: Text | None = None
+    history: Annotated[bool, Field(strict=True)] = True
+    horizon: Annotated[int, Field(ge=1, strict=True)] | None = None  # None: any that the planner knows
+    conditions: ConditionsRequest = ConditionsRequest()
 
 
 class PlanRequest(Query):
@@ -75,7 +123,7 @@ class PlanRequest(Query):
     samples: Annotated[int, Field(ge=1, strict=True)] | None = None
     mode: Literal[tuple(SAMPLING_MODES)] | None = None  # type: ignore[valid-type]
     seed: Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)] = 0
-    horizon: Annotated[int, Field(ge=1, strict=True)] | None = None  # the planner's own
+    why: Annotated[bool, Field(strict=True)] = False  # also say what speaks for every plan
     graph: Literal["horizontal", "vertical"] | None = None  # draw the plans, for a wide or a narrow screen
 
 
@@ -105,6 +153,57 @@ class SampleItem(BaseModel):
     count: int
 
 
+class LengthItem(BaseModel):
+    """A number of steps and its probability."""
+
+    steps: int
+    probability: float
+
+
+class ExampleItem(BaseModel):
+    """A moment of a training video that resembles a step."""
+
+    video: str
+    second: float
+    distance: float | None = None
+
+
+class StepReasonsItem(BaseModel):
+    """What each source says for a step, in nats."""
+
+    step: str
+    addends: dict[str, float]
+    examples: tuple[ExampleItem, ...] = ()
+
+
+class ChangeItem(BaseModel):
+    """The cheapest change of one piece of evidence with which another plan would be recommended."""
+
+    source: str
+    step: int | None
+    factor: float
+    nats: float
+    plan: tuple[str, ...]
+
+
+class ReasonsItem(BaseModel):
+    """Why a plan is as probable as it is: everything sums to its log probability."""
+
+    steps: tuple[StepReasonsItem, ...]
+    length: float
+    conditions: float
+    normaliser: float
+    log_probability: float
+    change: ChangeItem | None = None
+
+
+class WhyWords(BaseModel):
+    """The reasons of a plan in sentences: what matters most, and what would change the plan."""
+
+    headline: str
+    change: str | None
+
+
 class Graph(BaseModel):
     """The plans as one drawing: the content of an SVG file."""
 
@@ -127,13 +226,20 @@ class Timings(BaseModel):
 
 
 class PlanAnswer(BaseModel):
-    """The plans between two moments: `PlanDistribution.to_dict()`, and what a page needs beside it."""
+    """The plans of a query: `PlanDistribution.to_dict()`, and what a page needs beside it.
+
+    Fields with a default are left out where they have no content.
+    """
 
     plan: tuple[str, ...]
     plan_probability: float
     source: Literal["chain", "samples"]
     plans: tuple[PlanItem, ...]
     samples: tuple[SampleItem, ...]
+    lengths: tuple[LengthItem, ...] = ()
+    understood: tuple[str, ...] = ()
+    why: tuple[ReasonsItem, ...] = ()
+    why_words: tuple[WhyWords, ...] = ()
     graph: Graph | None
     steps: dict[str, StepFacts]
     timings: Timings
@@ -215,8 +321,11 @@ class InfoAnswer(BaseModel):
 
     version: str
     planner: PlannerFacts
-    horizons: tuple[int, ...]
+    horizons: tuple[int, ...]  # the numbers of steps that plans can have
     actions: tuple[str, ...]
+    procedures: tuple[str, ...]  # that a query can name
+    evidence: tuple[str, ...]  # that the planner understands: start, goal, history, words, procedure
+    reasons: bool  # whether it can say why
     encoder: EncoderAnswer | None  # None: there is no encoder, moments are those of the dataset, or features
     encoder_problem: str | None  # why there is none
     limits: LimitsAnswer

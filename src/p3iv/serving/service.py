@@ -12,6 +12,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from p3iv.data.folder import Dataset
 from p3iv.environment import own_version
 from p3iv.errors import P3ivError
@@ -55,6 +57,7 @@ class Service:
         self._cleanup = ExitStack()
         self._encoder: EncoderFacts | None = None
         self._encoder_problem: str | None = None
+        self._has_reasons = False  # whether the planner can say why
 
     async def start(self) -> None:
         """Load the planner while the first process builds its encoder.
@@ -83,6 +86,8 @@ class Service:
             await self.pool.close()
             raise
         self.is_ready = True
+        if "words" in self._planner.queries.evidence:
+            self.planning.prepare_words()
 
     async def run(self) -> None:
         """Start, say so, and then delete old uploads again and again, until cancelled."""
@@ -120,8 +125,11 @@ class Service:
                 data_label=header.data_label,
                 data_fingerprint=header.data_fingerprint,
             ),
-            horizons=(self._planner.horizon,),
+            horizons=self._planner.horizons,
             actions=self._planner.names,
+            procedures=self._planner.procedures,
+            evidence=self._planner.queries.evidence,
+            reasons=self._has_reasons,
             encoder=EncoderAnswer(name=encoder.name, fingerprint=encoder.fingerprint, pictures=encoder.takes_pictures)
             if encoder
             else None,
@@ -173,6 +181,7 @@ class Service:
         self.media = Media(self.pool, library, settings.limits)
         self.observer = Observer(self.pool, self._encoder, config.data.observation, dataset)
         self.planning = Planning(planner, self.media, self.observer, examples, settings.limits)
+        self._has_reasons = _has_reasons(planner)
 
     def _find_dataset(self) -> Dataset | None:
         """The dataset of the planner; without it, its videos are not offered. One that the user named must be there."""
@@ -191,6 +200,18 @@ class Service:
             return None
         clip = shipped_clips(planner)[0]
         return Example(video=clip_id(planner, clip.file), start=clip.start_s, goal=clip.goal_s)
+
+
+def _has_reasons(planner: Planner) -> bool:
+    """Whether a planner can say why: not one of a fixed length, nor an ensemble."""
+    if "words" not in planner.queries.evidence:
+        return False
+    nothing = np.zeros(planner.header.shape.feature_width, np.float32)
+    try:
+        planner.plan(nothing, number=1, why=True)
+    except P3ivError:
+        return False
+    return True
 
 
 def _use_threads(threads: int) -> None:

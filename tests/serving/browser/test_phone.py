@@ -11,9 +11,9 @@ from serving.browser.driving import open_clip, open_example, wait_for_phase
 from soak.service_process import ServiceProcess
 
 # Everything that one can touch, and is smaller than 44 pixels. A label belongs to its box.
-SMALL_TARGETS = """() => [...document.querySelectorAll("button, a, summary, input, [role=slider]")]
+SMALL_TARGETS = """() => [...document.querySelectorAll("button, a, summary, input, select, [role=slider]")]
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.type !== "file" && !one.closest("p"))
-  .map((one) => (one.type === "checkbox" ? one.closest("label") : one))
+  .map((one) => (["checkbox", "radio"].includes(one.type) ? one.closest("label") : one))
   .filter((one) => !one.classList.contains("skip"))
   .map((one) => [one.id || one.ariaLabel || one.textContent.trim(), one.getBoundingClientRect()])
   .filter(([, { width, height }]) => Math.min(width, height) < 44)
@@ -46,7 +46,7 @@ def test_there_is_one_column_and_nothing_scrolls_sideways(phone: Page, service: 
     open_example(phone, service)
     rows = phone.evaluate(COLUMNS)
     assert all(above[1] <= below[0] for above, below in pairwise(rows)), rows
-    for summary in phone.locator("summary").all():
+    for summary in phone.locator("summary:visible").all():
         summary.click()
     assert phone.evaluate(OVERFLOW) <= 0
     expect(phone.locator("plan-graph svg.vertical")).to_be_visible()
@@ -68,7 +68,7 @@ def test_the_timeline_stays_in_view_above_the_plans(phone: Page, service: Servic
 
 def test_what_one_touches_has_at_least_44_pixels(phone: Page, service: ServiceProcess) -> None:
     open_example(phone, service)
-    for summary in phone.locator("summary").all():
+    for summary in phone.locator("summary:visible").all():
         summary.tap()
     assert phone.evaluate(SMALL_TARGETS) == []
     for opens, dialog in (("#help-button", "#help-dialog"), ("#choose-video", "#videos-dialog")):

@@ -1,8 +1,9 @@
 /**
  * The fragment of the page's address, which holds the query: #video=ID&start=12&goal=26&seed=0, so that reload and
- * sharing work. A moment that is a picture is written as start=picture.ID.
+ * sharing work. A moment that is a picture is written as start=picture.ID, a goal in words as words=TEXT, no goal as
+ * goal=none; conditions by their kind: without=STEP&first=STEP.
  *
- * @import {Moment, State} from "./types.js"
+ * @import {Condition, ConditionKind, GoalKind, Moment, State} from "./types.js"
  */
 
 /**
@@ -13,9 +14,15 @@
  * @property {Moment | null} goal
  * @property {number | null} seed
  * @property {number | null} number
+ * @property {Pick<State, "goalKind" | "goalText" | "procedure" | "history" | "horizon" | "conditions" | "why">} query
  */
 
 const PICTURE = "picture.";
+const MAX_TEXT = 500; // as the service takes it
+const MAX_CONDITIONS = 50;
+
+/** @type {readonly string[]} */
+const CONDITIONS = /** @satisfies {readonly ConditionKind[]} */ (["without", "with", "first", "last", "done"]);
 
 /** @returns {Asked} */
 export function readAddress() {
@@ -27,7 +34,34 @@ export function readAddress() {
     goal: readMoment(fields.get("goal")),
     seed: readWhole(fields.get("seed")),
     number: readWhole(fields.get("number")),
+    query: readQuery(fields),
   };
+}
+
+/** @param {URLSearchParams} fields @returns {Asked["query"]} */
+function readQuery(fields) {
+  const goalText = (fields.get("words") ?? "").slice(0, MAX_TEXT);
+  return {
+    goalKind: readGoalKind(goalText, fields.get("goal")),
+    goalText,
+    procedure: fields.get("procedure"),
+    history: fields.get("history") !== "off",
+    horizon: readWhole(fields.get("steps")),
+    conditions: readConditions(fields),
+    why: fields.get("why") === "on",
+  };
+}
+
+/** @param {string} words @param {string | null} goal @returns {GoalKind} */
+function readGoalKind(words, goal) {
+  if (words) return "words";
+  return goal === "none" ? "none" : "moment";
+}
+
+/** In the order of the address. @param {URLSearchParams} fields @returns {Condition[]} */
+function readConditions(fields) {
+  const found = [...fields].filter(([name, step]) => CONDITIONS.includes(name) && step);
+  return found.slice(0, MAX_CONDITIONS).map(([name, step]) => ({ kind: /** @type {ConditionKind} */ (name), step }));
 }
 
 /** @param {string | null} text @returns {Moment | null} */
@@ -45,12 +79,29 @@ function readWhole(text) {
 /** The fragment of the present query, without #. @param {State} state */
 function fragmentOf(state) {
   const fields = [];
-  if (state.video) fields.push(`video=${encodeURIComponent(state.video.id)}`);
+  if (state.video) fields.push(field("video", state.video.id));
   if (state.start) fields.push(`start=${momentText(state.start)}`);
-  if (state.goal) fields.push(`goal=${momentText(state.goal)}`);
-  if (fields.length && state.number !== 100) fields.push(`number=${state.number}`);
-  if (fields.length) fields.push(`seed=${state.seed}`);
-  return fields.join("&");
+  fields.push(...goalFields(state));
+  if (state.procedure !== null) fields.push(field("procedure", state.procedure));
+  if (!state.history) fields.push("history=off");
+  if (state.horizon !== null) fields.push(`steps=${state.horizon}`);
+  fields.push(...state.conditions.map(({ kind, step }) => field(kind, step)));
+  if (state.why) fields.push("why=on");
+  if (!state.video && !state.start && !state.goal) return ""; // without a moment there is nothing to come back to
+  if (state.number !== 100) fields.push(`number=${state.number}`);
+  return [...fields, `seed=${state.seed}`].join("&");
+}
+
+/** @param {State} state */
+function goalFields({ goal, goalKind, goalText }) {
+  if (goalKind === "none") return ["goal=none"];
+  if (goalKind === "words") return goalText ? [field("words", goalText)] : [];
+  return goal ? [`goal=${momentText(goal)}`] : [];
+}
+
+/** @param {string} name @param {string} value */
+function field(name, value) {
+  return `${name}=${encodeURIComponent(value)}`;
 }
 
 /** @param {Moment} moment */

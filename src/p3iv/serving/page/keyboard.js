@@ -1,8 +1,9 @@
 /** The keys of the page. They can be switched off, for those who speak to their computer. */
 
 import { find } from "./dom.js";
-import { choosePlan } from "./planning.js";
+import { choosePlan, showWhy } from "./planning.js";
 import { setHere, stepFrames, stepSeconds, togglePlay } from "./playback.js";
+import { store } from "./store.js";
 
 const STORED = "p3iv-keys";
 const dialog = /** @type {HTMLDialogElement} */ (find(document, "#help-dialog"));
@@ -17,8 +18,18 @@ const KEYS = {
   "shift ArrowRight": () => stepSeconds(1),
   s: () => setHere("start"),
   g: () => setHere("goal"),
+  w: toggleWhy,
   "?": openHelp,
 };
+
+/** Unfold or fold the reasons of the plan. */
+function toggleWhy() {
+  const { info, why, answer } = store.state;
+  if (!info?.reasons || !answer) return;
+  void showWhy(!why);
+  const details = find(document, "#why");
+  find(details, "summary").focus({ preventScroll: why });
+}
 
 /** Open the list of keys. */
 export function openHelp() {
@@ -46,9 +57,10 @@ function commandOf(event) {
 function isTaken(event) {
   const { target } = event;
   if (!(target instanceof HTMLElement)) return false;
+  if (target.matches("input[type=radio]")) return event.key.startsWith("Arrow") || event.key === " ";
   if (target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]")) return true;
   if (event.key === " ") return target.matches("button, summary, a, input, label");
-  return event.key.startsWith("Arrow") && target.matches(".graph-box, pre");
+  return event.key.startsWith("Arrow") && target.matches(".graph-box, .why-box, pre");
 }
 
 /** What was chosen before; some browsers keep nothing for a page. */

@@ -16,6 +16,9 @@ const PICTURE_NAME = /\.(jpe?g|png|webp|bmp|tiff?|gif)$/i;
 export const ACCEPTED_VIDEOS = "video/*,.mp4,.m4v,.mov,.mkv,.webm,.avi,.ts,.mts,.mpg,.mpeg,.flv,.wmv,.ogv";
 export const ACCEPTED_PICTURES = "image/*";
 
+/** What is asked about one video is not meant for the next. */
+const NEW_QUERY = { goalText: "", procedure: null, horizon: null, conditions: [] };
+
 /** The newest choice; an older one that arrives later is dropped. */
 let choice = 0;
 
@@ -37,6 +40,12 @@ export async function chooseVideo(id, { start = null, goal = null } = {}) {
   } catch (error) {
     if (mine === choice) failVideo(error, () => void chooseVideo(id, { start, goal }));
   }
+}
+
+/** Show a video that somebody chose, without moments. @param {string} id */
+export async function chooseOther(id) {
+  if (store.state.video?.id !== id) store.set(NEW_QUERY);
+  await chooseVideo(id);
 }
 
 /** @param {Video} video @param {Moment | null} start @param {Moment | null} goal */
@@ -94,7 +103,15 @@ export async function removeVideo(video) {
 
 /** Back to a page without a video. */
 export function closeVideo() {
-  store.set({ video: null, start: null, goal: null, answer: null, videoProblem: null, isPlaying: false });
+  store.set({
+    video: null,
+    start: null,
+    goal: null,
+    answer: null,
+    reasons: null,
+    videoProblem: null,
+    isPlaying: false,
+  });
   planSoon();
 }
 
@@ -144,7 +161,7 @@ async function addVideo(file) {
     const video = await uploadVideo(file, { onProgress, signal: mine.signal });
     const others = store.state.videos.filter(({ id }) => id !== video.id);
     store.set({ upload: null, videos: [...others, video] });
-    await chooseVideo(video.id);
+    await chooseOther(video.id);
   } catch (error) {
     if (sending !== mine) return;
     if (isAbort(error)) store.set({ upload: null });

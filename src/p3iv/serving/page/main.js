@@ -1,9 +1,9 @@
 /**
- * The page of `p3iv serve`: choose two moments of a video, read the plans between them.
+ * The page of `p3iv serve`: choose a start and a goal, read the plans between them.
  *
  * How it is cut: `store.js` holds the state; `starting`, `library`, `playback` and `planning` change it and talk to the
- * service (`api`, `events`, `uploading`); custom elements (`video-*`, `moment-card`, `plan-*`, `query-settings`) show
- * it. `types.js` describes the data.
+ * service (`api`, `events`, `uploading`); custom elements (`video-*`, `moment-card`, `goal-choice`, `plan-*`,
+ * `query-*`) show it. `types.js` describes the data, `query.js` makes the request of it.
  *
  * Names that tests and style sheets may rely on:
  * - body[data-phase]: loading, empty, video, start, goal, planning, plans, error
@@ -13,6 +13,9 @@
  * - #videos-dialog, #video-search, [data-video=ID], [data-delete=ID]
  * - #play, #start-handle, #goal-handle (sliders), #start-time, #goal-time, #set-start, #set-goal, #whole-video
  * - [data-step=NAME] in the list of the plan, [data-plan=INDEX] in the rows (aria-pressed: chosen), #more-plans
+ * - #history, [name=goal-kind], #goal-text, #understood, #procedure, [name=steps]
+ * - .step-more in a step unfolds [data-kind]; .chip[data-condition] removes a condition, #remove-conditions all
+ * - #why (details), #why-change, .reasons (table)
  * - #cancel-planning, [data-action=retry], [data-action=way-back]
  * - #copy-text, #copy-json, #save-svg, #settings, #seed-field, #number-field, [data-copy=curl], [data-copy=p3iv]
  * - #help-button, #help-dialog, #keys-on, #token-dialog, #token, #announcer (live region)
@@ -26,10 +29,12 @@ import "./video-stage.js";
 import "./video-controls.js";
 import "./video-timeline.js";
 import "./moment-card.js";
+import "./query-options.js";
 import "./plan-panel.js";
 import "./plan-summary.js";
 import "./plan-steps.js";
 import "./plan-rows.js";
+import "./plan-why.js";
 import "./plan-graph.js";
 import "./plan-tools.js";
 import "./query-settings.js";
@@ -38,7 +43,7 @@ import { acceptDrops } from "./file-drop.js";
 import { counted } from "./format.js";
 import { acceptKeys } from "./keyboard.js";
 import { listen, startUp } from "./starting.js";
-import { store } from "./store.js";
+import { goalKindOf, hasGoal, store } from "./store.js";
 
 /** @param {State} state */
 function phaseOf(state) {
@@ -46,7 +51,7 @@ function phaseOf(state) {
   if (state.planning) return "planning";
   if (state.answer) return "plans";
   if (!state.info) return "loading";
-  if (state.goal) return "goal";
+  if (hasGoal(state) && goalKindOf(state) !== "none") return "goal";
   if (state.start) return "start";
   return state.video ? "video" : "empty";
 }
@@ -56,16 +61,20 @@ function showPlanner({ info }) {
   if (!info) return;
   document.body.classList.toggle("no-encoder", info.encoder === null);
   document.body.classList.toggle("no-pictures", info.encoder?.pictures !== true);
+  document.body.classList.toggle("no-words", !info.evidence.includes("words"));
+  document.body.classList.toggle("no-reasons", !info.reasons);
   const { planner, horizons, actions } = info;
   find(document, "#planner-name").textContent = planner.name;
-  const plans = `It knows ${counted(actions.length, "step")}, and its plans always have ${horizons.join(" or ")}.`;
+  const several = `${horizons[0]} to ${counted(horizons[horizons.length - 1], "step")}`;
+  const lengths = horizons.length > 1 ? `have ${several}` : `always have ${horizons[0]}`;
+  const plans = `It knows ${counted(actions.length, "step")}, and its plans ${lengths}.`;
   const about = `Planner ${planner.name} (${planner.method}), trained on ${planner.data_label}.`;
   find(document, "#about").textContent = `${about} ${plans}`;
   find(document, "#known-steps ul").replaceChildren(...actions.map((name) => make("li", {}, name)));
   find(document, "#known-steps").hidden = false;
 }
 
-store.watch(["videoProblem", "planProblem", "planning", "answer", "info", "start", "goal", "video"], () => {
+store.watch(["videoProblem", "planProblem", "planning", "answer", "info", "start", "goal", "goalKind", "video"], () => {
   document.body.dataset.phase = phaseOf(store.state);
 });
 store.watch(["info"], () => showPlanner(store.state));

@@ -3,11 +3,12 @@
 import { frameAddress, pictureAddress } from "./api.js";
 import { button, icon, make, whenAtRest } from "./dom.js";
 import { formatTime, parseTime } from "./format.js";
+import { GoalChoice } from "./goal-choice.js";
 import { ACCEPTED_PICTURES, addFiles } from "./library.js";
 import { showPicture } from "./pictures.js";
 import { moveMoment, seek, setHere } from "./playback.js";
-import { setMoment } from "./planning.js";
-import { lengthOf, secondOf, store } from "./store.js";
+import { setMoment, setQuery } from "./planning.js";
+import { goalKindOf, lengthOf, secondOf, store, understands } from "./store.js";
 import { View } from "./view.js";
 
 /** @import {End, Moment, State} from "./types.js" */
@@ -18,7 +19,7 @@ const TITLES = { start: "Start", goal: "Goal" };
 const KEYS = { start: "S", goal: "G" };
 
 export class MomentCard extends View {
-  static watches = /** @type {const} */ (["info", "video", "start", "goal"]);
+  static watches = /** @type {const} */ (["info", "video", "start", "goal", "goalKind", "history"]);
 
   #image = make("img", { alt: "", hidden: true });
   #look = make(
@@ -36,6 +37,7 @@ export class MomentCard extends View {
   });
   #note = make("p", { class: "card-note", "aria-live": "polite" });
   #buttons = make("div", { class: "buttons" });
+  #history = make("input", { type: "checkbox", id: "history" });
   #file = make("input", { type: "file", accept: ACCEPTED_PICTURES, hidden: true, tabindex: -1 });
 
   #showImage = whenAtRest(
@@ -73,7 +75,10 @@ export class MomentCard extends View {
         title: `Remove the picture of the ${end}`,
       }),
     );
+    this.#history.addEventListener("change", () => setQuery({ history: this.#history.checked }));
+    const before = make("label", { class: "switch" }, this.#history, "The video before it counts");
     this.append(
+      end === "start" ? before : new GoalChoice(),
       this.#look,
       make("div", { class: "card-text" }, title, this.#time, this.#note, this.#buttons),
       this.#file,
@@ -88,12 +93,22 @@ export class MomentCard extends View {
     this.classList.toggle("is-set", moment !== null);
     this.classList.toggle("is-picture", isPicture);
     this.classList.toggle("has-video", state.video !== null);
+    this.dataset.kind = this.end === "goal" ? goalKindOf(state) : "moment";
+    this.#renderHistory(state);
     this.#time.readOnly = isPicture;
     this.#time.disabled = !isPicture && state.video === null;
     this.#time.value = isPicture ? moment.name : second === null ? "" : formatTime(second);
     this.#time.removeAttribute("aria-invalid");
     this.#note.textContent = "";
     this.#renderPicture(state, moment);
+  }
+
+  /** Pictures have nothing before them. @param {State} state */
+  #renderHistory(state) {
+    const label = this.#history.closest("label");
+    if (label) label.hidden = !understands(state, "history");
+    this.#history.checked = state.history;
+    this.#history.disabled = state.start !== null && "picture" in state.start;
   }
 
   /** @param {State} state @param {Moment | null} moment */

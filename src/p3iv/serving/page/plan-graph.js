@@ -61,7 +61,9 @@ function parseDrawing(text) {
     }
   }
   nameEnds(root);
-  return document.importNode(root, true);
+  const drawing = document.importNode(root, true);
+  if (drawing instanceof SVGElement) drawing.style.setProperty("--natural", `${Number(root.getAttribute("width"))}px`);
+  return drawing;
 }
 
 /** Give start and goal their colours. @param {Element} root */

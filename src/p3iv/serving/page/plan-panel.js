@@ -1,9 +1,10 @@
 /** The right half of the page: what to do first, how planning goes on, what went wrong, or the plans. */
 
+import { removeCondition } from "./conditions.js";
 import { button, find, make } from "./dom.js";
 import { cancelPlanning, setMoment } from "./planning.js";
 import { problemBox } from "./problems.js";
-import { lengthOf, store } from "./store.js";
+import { goalKindOf, hasGoal, lengthOf, store } from "./store.js";
 import { openVideos } from "./video-bar.js";
 import { View } from "./view.js";
 
@@ -15,6 +16,8 @@ export class PlanPanel extends View {
     "video",
     "start",
     "goal",
+    "goalKind",
+    "goalText",
     "planning",
     "answer",
     "chosen",
@@ -35,7 +38,8 @@ export class PlanPanel extends View {
     const cancel = button(null, "Cancel", cancelPlanning, { class: "button small", id: "cancel-planning" });
     const status = make("div", { class: "status" }, this.#stage, cancel);
     const top = make("div", { class: "panel-top" }, this.#title, status);
-    this.prepend(top, this.#progress, this.#problem, this.#skeleton);
+    this.prepend(top, this.#progress);
+    find(this, "query-options").after(this.#problem, this.#skeleton);
     find(this, "#whole-video").addEventListener("click", useWholeVideo);
   }
 
@@ -49,8 +53,8 @@ export class PlanPanel extends View {
     this.#title.textContent = titleOf(shows, chosen, answer?.plans.length ?? 0);
     this.#renderProgress(planning);
     this.#renderGuide(state);
-    this.#renderProblem(planProblem);
-    fillSkeleton(this.#skeleton, state.info?.horizons[0] ?? 3);
+    this.#renderProblem(planProblem, state);
+    fillSkeleton(this.#skeleton, state.horizon ?? Math.min(...(state.info?.horizons.slice(-1) ?? []), 3));
   }
 
   /** @param {Progress | null} planning */
@@ -62,32 +66,43 @@ export class PlanPanel extends View {
   }
 
   /** @param {State} state */
-  #renderGuide({ video, start, goal }) {
-    const done = { video: video !== null, start: start !== null, goal: goal !== null };
+  #renderGuide(state) {
+    const { video, start } = state;
+    const done = { video: video !== null, start: start !== null, goal: hasGoal(state) };
     for (const [name, isDone] of Object.entries(done)) {
       const item = find(this, `[data-guide="${name}"]`);
       item.classList.toggle("is-done", isDone);
       find(item, ".sr").textContent = isDone ? "Done: " : "";
     }
-    find(this, "#whole-video").hidden = video === null;
+    find(this, "#whole-video").hidden = video === null || goalKindOf(state) !== "moment";
   }
 
-  /** @param {Problem | null} problem */
-  #renderProblem(problem) {
+  /** @param {Problem | null} problem @param {State} state */
+  #renderProblem(problem, state) {
     if (problem === this.#shownProblem) return;
     this.#shownProblem = problem;
     this.#problem.replaceChildren();
-    if (problem) this.#problem.append(problemBox(problem, { text: "Choose another video", run: openVideos }));
+    if (problem) this.#problem.append(problemBox(problem, wayBack(problem, state)));
   }
+}
+
+/** What leads to a query that has plans. @param {Problem} problem @param {State} state */
+function wayBack({ code }, state) {
+  const last = state.conditions.at(-1);
+  if (code === "cannot_plan" && last) return { text: "Remove the last condition", run: () => removeCondition(last) };
+  if (code === "cannot_plan" && goalKindOf(state) === "words")
+    return { text: "Say it in other words", run: () => find(document, "#goal-text").focus() };
+  return { text: "Choose another video", run: openVideos };
 }
 
 /** @typedef {"guide" | "waiting" | "problem" | "plans"} Shows */
 
 /** @param {State} state @returns {Shows} */
-function whatToShow({ info, start, goal, video, answer, planProblem, videoProblem }) {
+function whatToShow(state) {
+  const { info, start, video, answer, planProblem, videoProblem } = state;
   if (planProblem) return "problem";
   if (answer) return "plans";
-  if (start && goal) return "waiting";
+  if (start && hasGoal(state)) return "waiting";
   return info || video || videoProblem ? "guide" : "waiting";
 }
 

@@ -4,6 +4,8 @@ import { frameAddress, stepPictureAddress } from "./api.js";
 import { icon, make } from "./dom.js";
 import { formatTime } from "./format.js";
 import { showPicture } from "./pictures.js";
+import { stepActions } from "./step-actions.js";
+import { goalKindOf } from "./store.js";
 import { View } from "./view.js";
 
 /** @import {Answer, Info, Moment, State, StepFacts} from "./types.js" */
@@ -11,7 +13,7 @@ import { View } from "./view.js";
 const PICTURE_WIDTH = 96;
 
 export class PlanSteps extends View {
-  static watches = /** @type {const} */ (["answer", "chosen", "start", "goal"]);
+  static watches = /** @type {const} */ (["answer", "chosen", "start", "goal", "goalKind", "goalText"]);
 
   #list = make("ol", { class: "steps", role: "list", "aria-label": "Steps of the plan" });
   #start = make("p", { class: "end start" });
@@ -25,9 +27,10 @@ export class PlanSteps extends View {
   }
 
   /** @param {State} state */
-  render({ answer, chosen, info, start, goal, planning }) {
+  render(state) {
+    const { answer, chosen, info, planning } = state;
     if (!answer || !info) return;
-    if (!planning) this.#renderEnds(start, goal);
+    if (!planning) this.#renderEnds(state);
     const { steps } = answer.plans[chosen];
     if (steps === this.#shown) return;
     this.#shown = steps;
@@ -46,7 +49,8 @@ export class PlanSteps extends View {
     const images = addresses.map(() =>
       make("img", { alt: "", hidden: true, width: PICTURE_WIDTH, height: PICTURE_WIDTH }),
     );
-    this.#list.replaceChildren(...steps.map((name, index) => stepItem(name, images[index])));
+    const isOpen = answer.source === "chain"; // to conditions
+    this.#list.replaceChildren(...steps.map((name, index) => stepItem(name, images[index], isOpen)));
     this.#reserve(addresses.some(Boolean));
     const arrivals = addresses.map((address, index) => showPicture(images[index], address));
     void Promise.all(arrivals).then((found) => steps === this.#shown && this.#reserve(found.includes(true)));
@@ -57,17 +61,21 @@ export class PlanSteps extends View {
     this.#list.classList.toggle("has-pictures", hasPictures);
   }
 
-  /** @param {Moment | null} start @param {Moment | null} goal */
-  #renderEnds(start, goal) {
-    this.#start.replaceChildren(make("strong", {}, "Start"), momentWords(start));
-    this.#goal.replaceChildren(make("strong", {}, "Goal"), momentWords(goal));
+  /** @param {State} state */
+  #renderEnds(state) {
+    const kind = goalKindOf(state);
+    const words = kind === "words" ? ` ${state.goalText}` : momentWords(state.goal);
+    this.#start.replaceChildren(make("strong", {}, "Start"), momentWords(state.start));
+    this.#goal.replaceChildren(make("strong", {}, "Goal"), kind === "none" ? " not said" : words);
+    this.classList.toggle("no-goal", kind === "none");
   }
 }
 
-/** @param {string} name @param {HTMLImageElement} image */
-function stepItem(name, image) {
+/** @param {string} name @param {HTMLImageElement} image @param {boolean} isOpen  to conditions */
+function stepItem(name, image, isOpen) {
   const picture = make("span", { class: "step-picture" }, image, icon("picture"));
-  return make("li", { "data-step": name }, picture, make("span", { class: "step-name" }, name));
+  const actions = isOpen ? stepActions(name) : [];
+  return make("li", { "data-step": name }, picture, make("span", { class: "step-name" }, name), ...actions);
 }
 
 /** @param {string} name @param {StepFacts | undefined} step @param {Info} info */

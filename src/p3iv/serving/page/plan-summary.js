@@ -2,8 +2,8 @@
 
 import { make } from "./dom.js";
 import { counted, percent, roundPercent } from "./format.js";
-import { requestOf } from "./planning.js";
-import { handleAt, secondOf } from "./store.js";
+import { requestOf } from "./query.js";
+import { goalKindOf, handleAt, secondOf } from "./store.js";
 import { View } from "./view.js";
 
 /** @import {Answer, Info, State} from "./types.js" */
@@ -52,7 +52,7 @@ function notesOf(state, answer) {
   const notes = [];
   if (answer.plan_probability < SURE) notes.push(explainDoubt(answer));
   if (isReversed(state)) notes.push(REVERSED);
-  if (isSame(state)) notes.push("Start and goal are the same. The plan has as many steps as always.");
+  if (isSame(state)) notes.push("Start and goal are the same; there is a plan all the same.");
   if (state.info && state.video?.source === "upload") notes.push(explainDomain(state.info));
   return notes;
 }
@@ -77,7 +77,12 @@ function plansForHalf(probabilities) {
 /** @param {State} state */
 function isReversed(state) {
   const [start, goal] = [secondOf(state.start), secondOf(state.goal)];
-  return start !== null && goal !== null && handleAt(state, "start") > handleAt(state, "goal");
+  return (
+    goalKindOf(state) === "moment" &&
+    start !== null &&
+    goal !== null &&
+    handleAt(state, "start") > handleAt(state, "goal")
+  );
 }
 
 /** @param {State} state */

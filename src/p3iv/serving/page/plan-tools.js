@@ -76,13 +76,20 @@ function asText(answer) {
   const line = (/** @type {number} */ probability, /** @type {string} */ words) =>
     `  ${plain(percent(probability)).padStart(7)}  ${words}`;
   return [
+    ...(answer.understood ?? []).flatMap((words) => [words, ""]),
     isExact ? `plan (probability ${share}):` : `plan (${share} of the planner's samples):`,
     ...answer.plan.map((step, index) => `  ${index + 1}. ${step}`),
+    ...(answer.lengths ? ["", `number of steps: ${lengthsText(answer.lengths)}`] : []),
     "",
     isExact ? "most probable plans:" : "this plan, then the most frequent samples:",
     ...answer.plans.slice(0, TEXT_PLANS).map(({ steps, probability }) => line(probability, steps.join(" -> "))),
     ...(rest > 1e-6 ? [line(rest, "all other plans")] : []),
   ].join("\n");
+}
+
+/** @param {NonNullable<Answer["lengths"]>} lengths */
+function lengthsText(lengths) {
+  return lengths.map(({ steps, probability }) => `${steps}: ${plain(percent(probability))}`).join(", ");
 }
 
 /** @param {string} text with no-break spaces */
@@ -93,8 +100,9 @@ function plain(text) {
 /** The fields of `p3iv plan --json`. @param {Answer | null} answer */
 function asJson(answer) {
   if (!answer) return "";
-  const { plan, plan_probability, source, plans, samples } = answer;
-  return JSON.stringify({ plan, plan_probability, source, plans, samples }, null, 2);
+  const { plan, plan_probability, source, plans, samples, lengths, understood } = answer;
+  const why = store.state.reasons?.why;
+  return JSON.stringify({ plan, plan_probability, source, plans, samples, lengths, understood, why }, null, 2);
 }
 
 function saveGraph() {

@@ -1,13 +1,14 @@
 /**
- * Asking for plans: 300 ms after start and goal have come to rest, and only for the newest pair.
+ * Asking for plans: 300 ms after start and goal have come to rest, and only for the newest query.
  *
- * @import {Answer, End, Moment, MomentRequest, PlanRequest, State, Video} from "./types.js"
+ * @import {Answer, End, Moment, State} from "./types.js"
  */
 
 import { isAbort, requestPlans } from "./api.js";
 import { announce, whenAtRest } from "./dom.js";
 import { roundPercent } from "./format.js";
 import { problemOf } from "./problems.js";
+import { requestOf } from "./query.js";
 import { store } from "./store.js";
 
 const REST_MS = 300;
@@ -22,8 +23,20 @@ const planAtRest = whenAtRest(REST_MS, () => void plan());
 
 /** Set start or goal, and plan soon. @param {End} end @param {Moment | null} moment */
 export function setMoment(end, moment) {
-  store.set(end === "start" ? { start: moment } : { goal: moment });
+  store.set(end === "start" ? { start: moment } : { goal: moment, goalKind: "moment" });
   planSoon();
+}
+
+/** Change what is asked beside the moments, and plan at once. @param {Partial<State>} changes */
+export function setQuery(changes) {
+  store.set(changes);
+  planNow();
+}
+
+/** Plan without a rest, if start and goal are there. */
+export function planNow() {
+  planSoon();
+  if (store.state.planning) void plan();
 }
 
 /** Plan when nothing has changed for a while; what is under way is out of date. */
@@ -31,7 +44,7 @@ export function planSoon() {
   running.abort();
   planAtRest.cancel();
   if (requestOf(store.state) === null) {
-    store.set({ planning: null, answer: null, planProblem: null });
+    store.set({ planning: null, answer: null, reasons: null, planProblem: null });
     return;
   }
   store.set({ planning: { stage: "encoding", done: 0, total: 0 }, planProblem: null });
@@ -71,15 +84,18 @@ NARROW.addEventListener("change", () => {
 
 /** @param {Answer} answer */
 function show(answer) {
-  store.set({ answer, chosen: 0, planning: null });
+  store.set({ answer, chosen: 0, planning: null, reasons: reasonsOf(answer), whyProblem: null });
   const steps = answer.plan.join(", then ");
-  announce(`Plans are ready. Recommended, ${roundPercent(answer.plan_probability)} likely: ${steps}.`);
+  const understood = (answer.understood ?? []).map((words) => `${words}. `).join("");
+  announce(`${understood}Plans are ready. Recommended, ${roundPercent(answer.plan_probability)} likely: ${steps}.`);
+  if (store.state.why) void showWhy(true); // which may have been unfolded meanwhile
 }
 
 /** @param {unknown} error */
 function fail(error) {
   const problem = problemOf(error, () => void plan());
-  store.set({ answer: null, planning: null, planProblem: problem });
+  if (problem.code === "cannot_plan") problem.retry = null; // the answer would be the same
+  store.set({ answer: null, reasons: null, planning: null, planProblem: problem });
   announce(`No plans: ${problem.message}`);
 }
 
@@ -88,7 +104,7 @@ export function cancelPlanning() {
   running.abort();
   planAtRest.cancel();
   const planProblem = { message: "Planning was cancelled.", hint: null, retry: () => void plan() };
-  store.set({ planning: null, answer: null, planProblem });
+  store.set({ planning: null, answer: null, reasons: null, planProblem });
   announce(planProblem.message);
 }
 
@@ -100,27 +116,25 @@ export function choosePlan(index) {
   announce(`Plan ${index + 1}, ${roundPercent(chosen.probability)}: ${chosen.steps.join(", then ")}.`);
 }
 
-/**
- * What the service is asked; null while start or goal is missing.
- *
- * @param {State} state
- * @returns {PlanRequest | null}
- */
-export function requestOf(state) {
-  const start = momentRequest(state.start, state.video);
-  const goal = momentRequest(state.goal, state.video);
-  return start && goal && { start, goal, number: state.number, seed: state.seed };
+/** The reasons in an answer; null if they were not asked for. @param {Answer} answer @returns {State["reasons"]} */
+function reasonsOf({ why, why_words: words }) {
+  return why && words ? { why, words } : null;
 }
 
-/**
- * @param {Moment | null} moment
- * @param {Video | null} video
- * @returns {MomentRequest | null}
- */
-function momentRequest(moment, video) {
-  if (moment === null) return null;
-  if ("picture" in moment) return { picture: moment.picture };
-  return video && { video: video.id, t: moment.t };
+/** Unfold or fold the reasons; where the answer has none, they are asked for. @param {boolean} isOpen */
+export async function showWhy(isOpen) {
+  store.set({ why: isOpen });
+  const { answer, reasons, planning } = store.state;
+  if (!isOpen || !answer || reasons || planning) return;
+  const query = requestOf(store.state);
+  const mine = running;
+  store.set({ whyProblem: null });
+  try {
+    const found = query && (await requestPlans(query, () => {}, mine.signal));
+    if (found && store.state.answer === answer) store.set({ reasons: reasonsOf(found) });
+  } catch (error) {
+    if (!mine.signal.aborted && !isAbort(error)) store.set({ whyProblem: problemOf(error) });
+  }
 }
 
 /** The probability of all plans but the first ones. @param {Answer} answer @param {number} number of those */

@@ -13,7 +13,7 @@ import { button, make } from "./dom.js";
  * @returns {Problem}
  */
 export function problemOf(error, retry = null) {
-  if (error instanceof ServiceError) return { message: error.message, hint: error.hint, retry };
+  if (error instanceof ServiceError) return { message: error.message, hint: error.hint, retry, code: error.code };
   console.error(error);
   return { message: "The page made a mistake.", hint: `${error}`, retry };
 }

@@ -2,14 +2,29 @@
 
 import { find, make } from "./dom.js";
 import { copyButton } from "./plan-tools.js";
-import { planSoon, requestOf } from "./planning.js";
-import { store } from "./store.js";
+import { planSoon } from "./planning.js";
+import { requestOf } from "./query.js";
+import { goalKindOf, store } from "./store.js";
 import { View } from "./view.js";
 
-/** @import {Moment, State, Video} from "./types.js" */
+/** @import {Moment, PlanRequest, State, Video} from "./types.js" */
 
 export class QuerySettings extends View {
-  static watches = /** @type {const} */ (["info", "video", "start", "goal", "seed", "number"]);
+  static watches = /** @type {const} */ ([
+    "info",
+    "video",
+    "start",
+    "goal",
+    "goalKind",
+    "goalText",
+    "procedure",
+    "history",
+    "horizon",
+    "conditions",
+    "why",
+    "seed",
+    "number",
+  ]);
 
   #seed = numberField("seed", 0, Number.MAX_SAFE_INTEGER);
   #number = numberField("number", 1, 1000);
@@ -95,16 +110,38 @@ function curlCommand(state) {
 }
 
 /** The command for a clip of the package; of other files the page does not know where they are. @param {State} state */
-function planCommand({ info, video, start, goal, seed }) {
-  const [first, second] = [
-    momentArgument(start, video, info?.planner.name),
-    momentArgument(goal, video, info?.planner.name),
+function planCommand(state) {
+  const query = requestOf(state);
+  const planner = state.info?.planner.name;
+  const start = momentArgument(state.start, state.video, planner);
+  const goal = goalArguments(state, planner);
+  if (!query || !planner || !start || !goal) return null;
+  const options = optionArguments(query, state.seed);
+  return { name: "p3iv", text: ["p3iv plan", quote(planner), "--start", start, ...goal, ...options].join(" ") };
+}
+
+/** @param {State} state @param {string | undefined} planner */
+function goalArguments(state, planner) {
+  const kind = goalKindOf(state);
+  if (kind === "none") return [];
+  if (kind === "words") return ["--goal-text", quote(state.goalText)];
+  const goal = momentArgument(state.goal, state.video, planner);
+  return goal && ["--goal", goal];
+}
+
+/** What is not as usual. @param {PlanRequest} query @param {number} seed */
+function optionArguments({ procedure, history, horizon, conditions, why }, seed) {
+  const steps = Object.entries(conditions ?? {}).flatMap(([kind, names]) =>
+    [names].flat().flatMap((name) => [`--${kind}`, quote(name)]),
+  );
+  return [
+    ...(procedure ? ["--procedure", quote(procedure)] : []),
+    ...(history === false ? ["--history off"] : []),
+    ...(horizon ? [`--horizon ${horizon}`] : []),
+    ...steps,
+    ...(why ? ["--why"] : []),
+    ...(seed ? [`--seed ${seed}`] : []),
   ];
-  if (!info || !first || !second) return null;
-  return {
-    name: "p3iv",
-    text: `p3iv plan ${quote(info.planner.name)} --start ${first} --goal ${second}${seed ? ` --seed ${seed}` : ""}`,
-  };
 }
 
 /** @param {Moment | null} moment @param {Video | null} video @param {string | undefined} planner */

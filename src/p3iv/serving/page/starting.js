@@ -39,16 +39,25 @@ function failToStart(error) {
 }
 
 /** Show what an address asks for, or the example. @param {Asked} asked */
-async function restore({ video, start, goal, seed, number }) {
+async function restore({ video, start, goal, seed, number, query }) {
   const { info } = store.state;
   const most = info?.limits.plans ?? 1;
-  store.set({ seed: seed ?? 0, number: Math.min(Math.max(number ?? 100, 1), most) });
+  store.set({ ...query, ...known(query), seed: seed ?? 0, number: Math.min(Math.max(number ?? 100, 1), most) });
   if (video) return chooseVideo(video, { start, goal });
   if (start && "picture" in start) store.set({ start });
   if (goal && "picture" in goal) store.set({ goal });
   if (store.state.start || store.state.goal) return planSoon();
   const example = info?.example;
   if (example) return chooseVideo(example.video, { start: { t: example.start }, goal: { t: example.goal } });
+}
+
+/** What this planner knows of a query; the rest of an address may be for another one. @param {Asked["query"]} query */
+function known({ procedure, horizon }) {
+  const { info } = store.state;
+  return {
+    procedure: procedure !== null && info?.procedures.includes(procedure) ? procedure : null,
+    horizon: horizon !== null && info?.horizons.includes(horizon) ? horizon : null,
+  };
 }
 
 /** @param {SubmitEvent} event */
@@ -83,6 +92,7 @@ function onTokenClosed() {
 export function listen() {
   const write = whenAtRest(200, () => writeAddress(store.state));
   store.watch(["video", "start", "goal", "seed", "number"], write);
+  store.watch(["goalKind", "goalText", "procedure", "history", "horizon", "conditions", "why"], write);
   find(dialog, "form").addEventListener("submit", useToken);
   dialog.addEventListener("cancel", onTokenClosed);
   window.addEventListener("unauthorized", askForToken);

@@ -1,7 +1,7 @@
 /**
  * The state of the page, in one place. Elements read it and are told when a part that they watch has changed.
  *
- * @import {End, Moment, State} from "./types.js"
+ * @import {End, GoalKind, Moment, State} from "./types.js"
  */
 
 /** @typedef {keyof State} Key */
@@ -17,12 +17,21 @@ const EMPTY = {
   isPlaying: false,
   start: null,
   goal: null,
+  goalKind: "moment",
+  goalText: "",
+  procedure: null,
+  history: true,
+  horizon: null,
+  conditions: [],
+  why: false,
   seed: 0,
   number: 100,
   upload: null,
   planning: null,
   answer: null,
   chosen: 0,
+  reasons: null,
+  whyProblem: null,
   videoProblem: null,
   planProblem: null,
 };
@@ -107,4 +116,20 @@ export function secondOf(moment) {
  */
 export function handleAt(state, end) {
   return secondOf(state[end]) ?? (end === "start" ? 0 : lengthOf(state));
+}
+
+/** Whether the planner understands a piece of evidence. @param {State} state @param {string} piece */
+export function understands({ info }, piece) {
+  return info?.evidence.includes(piece) === true;
+}
+
+/** What the goal is; planners that know no words need a moment. @param {State} state @returns {GoalKind} */
+export function goalKindOf(state) {
+  return understands(state, "words") ? state.goalKind : "moment";
+}
+
+/** Whether the goal is said, be it that there is none. @param {State} state */
+export function hasGoal(state) {
+  const kind = goalKindOf(state);
+  return kind === "none" || (kind === "words" ? state.goalText !== "" : state.goal !== null);
 }

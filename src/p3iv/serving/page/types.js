@@ -18,6 +18,9 @@
  * @property {{name: string, method: string, backend: string, data_label: string, data_fingerprint: string}} planner
  * @property {number[]} horizons
  * @property {string[]} actions
+ * @property {string[]} procedures  that a query can name
+ * @property {string[]} evidence  that the planner understands: start, goal, history, words, procedure
+ * @property {boolean} reasons  whether it can say why
  * @property {{name: string, fingerprint: string | null, pictures: boolean} | null} encoder
  * @property {string | null} encoder_problem
  * @property {{upload_bytes: number, upload_s: number, picture_bytes: number, samples: number, plans: number}} limits
@@ -27,9 +30,21 @@
  *
  * @typedef {{t: number} | {picture: string, name: string}} Moment  a second of the chosen video, or a picture
  * @typedef {"start" | "goal"} End
+ * @typedef {"moment" | "words" | "none"} GoalKind
+ * @typedef {"without" | "with" | "first" | "last" | "done"} ConditionKind
+ * @typedef {{kind: ConditionKind, step: string}} Condition
  *
  * @typedef {{steps: string[], probability: number}} Plan
  * @typedef {{index: number, picture: {video: string, t: number} | null}} StepFacts
+ *
+ * @typedef {object} Reasons  everything sums to the log probability of a plan
+ * @property {{step: string, addends: Record<string, number>}[]} steps
+ * @property {number} length
+ * @property {number} conditions
+ * @property {number} normaliser
+ * @property {number} log_probability
+ *
+ * @typedef {{headline: string, change: string | null}} WhyWords
  *
  * @typedef {object} Answer
  * @property {string[]} plan
@@ -37,14 +52,30 @@
  * @property {"chain" | "samples"} source
  * @property {Plan[]} plans
  * @property {{steps: string[], count: number}[]} samples
+ * @property {{steps: number, probability: number}[]} [lengths]  where plans of several lengths are possible
+ * @property {string[]} [understood]  how words were understood
+ * @property {Reasons[]} [why]  of every plan, if asked for
+ * @property {WhyWords[]} [why_words]  the same in sentences
  * @property {{svg: string} | null} graph
  * @property {Record<string, StepFacts>} steps
  *
  * @typedef {{video: string, t: number} | {picture: string}} MomentRequest
  *
+ * @typedef {object} ConditionsRequest
+ * @property {string[]} [without]
+ * @property {string[]} [with]
+ * @property {string} [first]
+ * @property {string} [last]
+ * @property {string[]} [done]
+ *
  * @typedef {object} PlanRequest
  * @property {MomentRequest} start
- * @property {MomentRequest} goal
+ * @property {MomentRequest | {text: string}} [goal]
+ * @property {string} [procedure]
+ * @property {boolean} [history]
+ * @property {number} [horizon]
+ * @property {ConditionsRequest} [conditions]
+ * @property {boolean} [why]
  * @property {number} number
  * @property {number} seed
  * @property {"horizontal" | "vertical"} [graph]
@@ -55,6 +86,7 @@
  * @property {string} message
  * @property {string | null} hint
  * @property {(() => void) | null} retry  what "Try again" does
+ * @property {string} [code]  of the service
  *
  * @typedef {object} State
  * @property {Info | null} info
@@ -65,13 +97,22 @@
  * @property {number} playhead  seconds
  * @property {boolean} isPlaying
  * @property {Moment | null} start
- * @property {Moment | null} goal
+ * @property {Moment | null} goal  where `goalKind` is moment
+ * @property {GoalKind} goalKind
+ * @property {string} goalText  where `goalKind` is words
+ * @property {string | null} procedure
+ * @property {boolean} history  whether the video before the start counts
+ * @property {number | null} horizon  number of steps; null: any
+ * @property {Condition[]} conditions
+ * @property {boolean} why  whether the reasons are unfolded
  * @property {number} seed
  * @property {number} number  of plans to ask for
  * @property {{name: string, share: number, cancel: () => void} | null} upload
  * @property {Progress | null} planning  null: no request is under way
  * @property {Answer | null} answer
  * @property {number} chosen  index of the plan that is shown
+ * @property {{why: Reasons[], words: WhyWords[]} | null} reasons  of the plans of the answer; null: not known yet
+ * @property {Problem | null} whyProblem
  * @property {Problem | null} videoProblem  with the page, a video or an upload
  * @property {Problem | null} planProblem
  */

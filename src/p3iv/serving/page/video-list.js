@@ -2,7 +2,7 @@
 
 import { frameAddress } from "./api.js";
 import { button, find, make } from "./dom.js";
-import { chooseVideo, removeVideo } from "./library.js";
+import { chooseOther, removeVideo } from "./library.js";
 import { showPicture } from "./pictures.js";
 import { factsOf } from "./video-bar.js";
 import { View } from "./view.js";
@@ -115,7 +115,7 @@ async function removeRow(video) {
 /** @param {Video} video */
 function pick(video) {
   /** @type {HTMLDialogElement | null} */ (document.querySelector("#videos-dialog[open]"))?.close();
-  void chooseVideo(video.id);
+  void chooseOther(video.id);
 }
 
 customElements.define("video-list", VideoList);

@@ -5,7 +5,7 @@ import { find, make, whenAtRest } from "./dom.js";
 import { formatLength, formatTime, spokenTime } from "./format.js";
 import { showPicture } from "./pictures.js";
 import { clampTime, moveMoment, seek } from "./playback.js";
-import { frameLength, handleAt, lengthOf, store } from "./store.js";
+import { frameLength, goalKindOf, handleAt, lengthOf, store } from "./store.js";
 import { View } from "./view.js";
 
 /** @import {End, State} from "./types.js" */
@@ -16,7 +16,7 @@ const TICKS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
 const LARGE_STEPS = 10; // PageUp and PageDown move by a tenth of the video
 
 export class VideoTimeline extends View {
-  static watches = /** @type {const} */ (["info", "video", "playhead", "start", "goal"]);
+  static watches = /** @type {const} */ (["info", "video", "playhead", "start", "goal", "goalKind"]);
 
   #strip = make("img", { class: "strip", alt: "", draggable: "false", hidden: true });
   #handles = { start: handle("start"), goal: handle("goal") };
@@ -48,7 +48,10 @@ export class VideoTimeline extends View {
     if (length === 0) return;
     this.#place("--playhead", state.playhead / length);
     for (const end of /** @type {End[]} */ (["start", "goal"])) this.#renderHandle(state, end);
-    const [first, last] = [handleAt(state, "start"), handleAt(state, "goal")];
+    const hasGoal = goalKindOf(state) === "moment";
+    this.#handles.goal.hidden = !hasGoal;
+    this.classList.toggle("no-goal", !hasGoal);
+    const [first, last] = [handleAt(state, "start"), hasGoal ? handleAt(state, "goal") : length];
     this.#place("--first", Math.min(first, last) / length);
     this.#place("--last", Math.max(first, last) / length);
     this.classList.toggle("is-reversed", first > last);
