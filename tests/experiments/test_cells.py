@@ -46,7 +46,8 @@ class World:
             folder.mkdir(parents=True)
             (folder / TRAINED).write_text("{}")
             arrays = {f"{name}.{decoder}": np.tile(values, 8) + 0.01 * run.config.seed for name in METRICS}
-            np.savez(folder / needed.sampling.file, videos=np.arange(24).astype(str), **arrays)  # type: ignore[arg-type]
+            places = {"videos": np.arange(24).astype(str), "first_steps": np.zeros(24), "lengths": np.full(24, 3)}
+            np.savez(folder / needed.sampling.file, **arrays | places)
         return needed
 
 

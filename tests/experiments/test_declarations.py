@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.latex_rows import ROWS
-from p3iv.catalogue import METRICS
+from p3iv.catalogue import METRICS, MIXES, PICTURES
 from p3iv.config import override, preset_config
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import (
@@ -26,7 +26,8 @@ from p3iv.experiments.declarations import (
 )
 from p3iv.experiments.reproduce import list_all, list_together
 from p3iv.experiments.runs import refuse_table_settings
-from p3iv.planners.registry import PLANNERS
+from p3iv.planners.base import BasePlanner
+from p3iv.planners.registry import class_of
 
 METRIC_OF_LABEL = {
     "SR": "success_rate",
@@ -36,6 +37,10 @@ METRIC_OF_LABEL = {
     "KL-Div": "kl",
     "NLL": "nll",
     "exact NLL": "exact_nll",
+    "edit": "edit_score",
+    "length": "length_accuracy",
+    "open NLL": "open_nll",
+    "CPU s": "training_cpu_s",
     "ModePrec": "mode_precision",
     "MCPrec": "mode_precision",
     "ModeRec": "mode_recall",
@@ -157,11 +162,13 @@ def test_figures_1_to_3_are_drawings_and_the_others_are_made() -> None:
 def test_every_cell_needs_a_planner_a_metric_and_settings_that_exist() -> None:
     for entry in declarations().values():
         for spec in entry.cell_specs:
-            settings = dict(spec.settings)
-            config = override(preset_config("p3iv"), settings)
-            assert spec.metric is None or spec.metric in METRICS
-            assert not spec.needs_run or config.planner in PLANNERS
-            assert "data.horizon" in settings
+            for settings in spec.settings_of_runs:
+                config = override(preset_config("p3iv"), settings)
+                assert spec.metric is None or spec.metric in METRICS
+                assert not spec.needs_run or issubclass(class_of(config), BasePlanner)
+                assert "data.horizon" in settings
+                assert config.data.has_lengths == bool(spec.evidence)
+                assert spec.length is None or spec.length in config.data.horizons
 
 
 def test_no_two_cells_of_a_table_need_the_same() -> None:
@@ -183,7 +190,7 @@ def test_a_cell_needs_what_its_labels_say(name: str) -> None:
         words, settings = [row.group, row.label, column.group, column.label], dict(spec.settings)
         assert [METRIC_OF_LABEL[word] for word in words if word in METRIC_OF_LABEL] == [spec.metric]
         horizons = [int(word[2:]) for word in words if re.fullmatch(r"T=\d", word)]
-        assert settings["data.horizon"] == (horizons[0] if horizons else 3)
+        assert spec.horizon == (horizons[0] if horizons else None if name == "queries-open" else 3)
         assert len(horizons) <= 1
         is_second = row.label.endswith("(Protocol 2)") or row.label == "PlaTe"
         assert settings.get("data.protocol", 1) == (2 if is_second else 1)
@@ -193,6 +200,23 @@ def test_a_cell_needs_what_its_labels_say(name: str) -> None:
         model = override(preset_config("p3iv"), settings).model
         assert name != "memory" or f"{model.memory_slots}" == row.label
         assert name != "architecture" or f"{model.layers}/{model.heads}" == row.label
+
+
+def test_rows_of_queries_are_told_what_they_are_called() -> None:
+    for name in ("queries", "queries-open"):
+        entry = table(name)
+        for row, _, spec in cells_of(entry):
+            if row.label in MIXES.values():
+                assert MIXES[spec.evidence] == row.label
+            elif spec.evidence:
+                assert spec.evidence == PICTURES
+            subtracted = "difference" in row.label
+            assert (spec.minus is not None) == subtracted
+            if spec.minus:
+                assert spec.minus.metric == spec.metric
+                assert (spec.minus.horizon, spec.minus.minus) == (spec.horizon, None)
+        shown = {spec.evidence for _, _, spec in cells_of(entry)} - {()}
+        assert set(MIXES) - shown == (set() if name == "queries-open" else {("start",)})
 
 
 def test_tables_print_the_same_figure_for_the_same_cell_with_one_exception() -> None:
@@ -219,6 +243,7 @@ def test_tables_share_their_runs() -> None:
     assert list_together().runs_per_seed < 0.6 * sum(entry.runs_per_seed for entry in entries)
     by_name = {entry.name: entry.runs_per_seed for entry in entries}
     assert (by_name["losses"], by_name["memory"], by_name["viterbi"], by_name["figure-1"]) == (3, 4, 1, 0)
+    assert (by_name["queries"], by_name["queries-open"]) == (5, 7)
     assert sample_numbers() == [150, 500, 1500, 2500]
 
 

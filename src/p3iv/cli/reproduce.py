@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: p3iv reproduce losses memory --data demo/tabletop --budget small --jobs 2 --out reproduced"
 
+FILE_WIDTH = 160  # of tables that are not printed in a terminal
+
 Jobs = Annotated[int, jobs_option("; each makes one run at a time")]
 
 
@@ -195,7 +197,11 @@ def _print_block(filled: FilledTable, block: Block) -> None:
     grid.add_column("", min_width=26)
     for name in headers(filled):
         grid.add_column(name, justify="right", header_style="dim")
+    group = ""
     for row in block.cells:
+        if row[0].row.group != group:
+            group = row[0].row.group
+            grid.add_row(Text(group, style="dim"))
         texts = []
         for cell in row:
             theirs = f"({cell.published})" if cell.published else ""
@@ -204,8 +210,10 @@ def _print_block(filled: FilledTable, block: Block) -> None:
             range_ = cell.range_text.replace(" to ", "–")  # noqa: RUF001 - narrower
             below = "\n".join(part for part in (range_, cell.seeds_text) if part) if block.source else ""
             texts.append(Text.assemble(above, (f"\n{below}", "dim")) if below else Text(above))
-        grid.add_row(row_label(row[0]), *texts)
-    out.print(grid, width=None if out.is_terminal else 160)
+        grid.add_row(row_label(row[0], with_group=False), *texts)
+    width, out.width = out.width, out.width if out.is_terminal else FILE_WIDTH
+    out.print(grid)
+    out.width = width
     for note in block.interval_notes:
         out.print(f"note: {note}")
     out.print()

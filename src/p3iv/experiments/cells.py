@@ -18,13 +18,27 @@ from p3iv.catalogue import METRICS
 from p3iv.environment import machine_of
 from p3iv.errors import ConfigError
 from p3iv.experiments.declarations import CellSpec
-from p3iv.experiments.runs import MAKE_AGAIN, TRAINED, CellRuns, Outcome, Run, SamplingVariant
+from p3iv.experiments.runs import (
+    FREQUENT,
+    KNOWN,
+    LOG_REFERENCE,
+    MAKE_AGAIN,
+    TRAINED,
+    UNKNOWN,
+    CellRuns,
+    Outcome,
+    Run,
+    SamplingVariant,
+)
+from p3iv.metrics.distributions import open_nll
 from p3iv.metrics.intervals import Clusters, Interval, difference_intervals, mean_intervals, paired_intervals
 from p3iv.training.run_folder import ENVIRONMENT_FILE, read_environment
 from p3iv.validation import cut, read_model
 
 NAN = float("nan")
-SCORED = ("plans", "samples", "chain")  # groups of metrics that have a value of every window
+SCORED = ("plans", "lengths", "samples", "chain")  # groups of metrics that have a value of every window
+WINDOWS = ("videos", "first_steps", "lengths")  # the arrays that say which windows the others are of
+Arrays = Mapping[str, np.ndarray]  # the content of a score file
 
 
 @dataclass(frozen=True)
@@ -38,8 +52,9 @@ class CellValue:
     deviation: float = NAN  # standard deviation over sets of K latents
     as_released: float = NAN  # the metric that released code computes under this name
     seeds: tuple[int, ...] = ()
+    by_seed: tuple[float, ...] = ()  # the value with each of them
     runs: tuple[str, ...] = ()  # keys
-    num_expected: int = 0  # runs that it should be the mean of
+    num_expected: int = 0  # seeds that it should be the mean of
     problem: str = ""  # which runs are missing, and why
     notes: tuple[str, ...] = ()  # on its interval
 
@@ -50,7 +65,36 @@ class CellValue:
     @property
     def is_partial(self) -> bool:
         """Whether it is the mean of only some of its seeds."""
-        return 0 < len(self.runs) < self.num_expected
+        return 0 < len(self.seeds) < self.num_expected
+
+
+@dataclass(frozen=True)
+class WindowValues:
+    """The values of one metric of every window, by seed."""
+
+    windows: tuple[np.ndarray, ...]  # (N,) each: video, first step, number of steps
+    values: Tensor  # (S, N)
+
+    @classmethod
+    def of(cls, tables: Sequence[Arrays], name: str) -> WindowValues:
+        """One array of every seed's table; all seeds have the same windows."""
+        windows = tuple(tables[0][each] for each in WINDOWS)
+        return cls(windows, torch.from_numpy(np.stack([table[name] for table in tables])))
+
+    @property
+    def clusters(self) -> Clusters:
+        """The videos as clusters of windows."""
+        return _clusters(tuple(self.windows[0].tolist()))
+
+    def ordered_as(self, other: WindowValues) -> Tensor | None:
+        """Its values in the order of the other's windows; None if the windows are not the same."""
+        if all(map(np.array_equal, self.windows, other.windows)):
+            return self.values
+        row_of = {window: row for row, window in enumerate(zip(*(each.tolist() for each in self.windows), strict=True))}
+        wanted = list(zip(*(each.tolist() for each in other.windows), strict=True))
+        if len(row_of) != len(wanted) or any(window not in row_of for window in wanted):
+            return None
+        return self.values[:, [row_of[window] for window in wanted]]
 
 
 @dataclass
@@ -60,7 +104,7 @@ class FinishedRuns:
     out: Path
     outcomes: Mapping[str, Outcome]  # of runs that failed or are impossible, by key
     window_counts: Mapping[str, Mapping[str, Any]]  # by fingerprint: statistics of windows, METRIC.HORIZON
-    _scores: dict[tuple[str, str], Mapping[str, np.ndarray]] = field(default_factory=dict)
+    _scores: dict[tuple[str, str], Arrays] = field(default_factory=dict)
 
     def cell_value(self, spec: CellSpec, needed: CellRuns, fingerprint: str) -> CellValue:
         """The value of a cell; empty if none of its runs is finished."""
@@ -68,58 +112,92 @@ class FinishedRuns:
         if metric.group == "data":
             count = self.window_counts[fingerprint].get(f"{spec.metric}.{spec.horizon}")
             return CellValue(count) if count else CellValue(NAN, problem="no window of this horizon")
-        runs = [run for run in needed.runs if self.has_scores(run, needed.sampling)]
-        problem = "; ".join(self._why_missing(run) for run in needed.runs if run not in runs)
-        if not runs:
+        done = [runs for runs in needed.by_seed if all(self.has_scores(run, needed.sampling) for run in runs)]
+        missing = [run for part in needed.parts for run in part.runs if not self.has_scores(run, part.sampling)]
+        problem = "; ".join(dict.fromkeys(map(self._why_missing, missing)))
+        if not done or (needed.minus and missing):
             return CellValue(NAN, problem=problem)
         value = CellValue(
             NAN,
-            seeds=tuple(run.config.seed for run in runs),
-            runs=tuple(run.key for run in runs),
-            num_expected=len(needed.runs),
+            seeds=tuple(runs[0].config.seed for runs in done),
+            runs=tuple(run.key for runs in done for run in runs),
+            num_expected=len(needed.by_seed),
             problem=problem,
         )
+        if spec.minus and needed.minus:
+            return self._subtract(value, (spec, needed), (spec.minus, needed.minus))
         if metric.group == "cost":
-            figures = [float(self.facts(run)[metric.name]) for run in runs]
+            figures = tuple(sum(float(self.facts(run)[metric.name]) for run in runs) for runs in done)
             average = statistics.median if spec.metric == "milliseconds_per_plan" else statistics.mean
-            return replace(value, value=average(figures), spread=_spread(figures))
-        return self._score(value, spec, [self.scores(run, needed.sampling) for run in runs])
+            return replace(value, value=average(figures), by_seed=figures, spread=_spread(figures))
+        return self._score(value, spec, replace(needed, by_seed=tuple(done)))
 
-    def _score(self, value: CellValue, spec: CellSpec, tables: Sequence[Mapping[str, np.ndarray]]) -> CellValue:
-        metric, name, as_released = str(spec.metric), array_name(spec), METRICS[str(spec.metric)].released
-        clusters = _clusters(tuple(tables[0]["videos"].tolist()))
-        interval = mean_intervals({metric: _by_seed(tables, name)}, clusters)[metric]
+    def _score(self, value: CellValue, spec: CellSpec, needed: CellRuns) -> CellValue:
+        metric, as_released = str(spec.metric), METRICS[str(spec.metric)].released
+        found = self.window_values(spec, needed)
+        interval = mean_intervals({metric: found.values}, found.clusters)[metric]
+        by_seed = tuple(found.values.double().nanmean(dim=1).tolist())
+        tables = [self.scores(run, needed.sampling) for run in needed.runs]
+        has_released = as_released and not spec.evidence
         return replace(
             value,
             value=interval.value,
             low=interval.low,
             high=interval.high,
-            spread=_spread([float(table[name].mean()) for table in tables]),
-            deviation=_mean_of(tables, f"{name}.deviation") if spec.samples else NAN,
-            as_released=_mean_of(tables, f"{as_released}.{spec.decoder}") if as_released else NAN,
-            notes=clusters.notes,
+            by_seed=by_seed,
+            spread=_spread(by_seed),
+            deviation=_mean_of(tables, f"{array_name(spec)}.deviation") if spec.samples else NAN,
+            as_released=_mean_of(tables, f"{as_released}.{spec.decoder}") if has_released else NAN,
+            notes=found.clusters.notes,
         )
+
+    def _subtract(
+        self, value: CellValue, one: tuple[CellSpec, CellRuns], other: tuple[CellSpec, CellRuns]
+    ) -> CellValue:
+        interval = self.difference(one, other)
+        if interval is None:
+            return replace(value, seeds=(), problem="the two have no scores of the same windows")
+        means = [self.window_values(spec, needed).values.double().nanmean(dim=1) for spec, needed in (one, other)]
+        return replace(
+            value,
+            value=interval.value,
+            low=interval.low,
+            high=interval.high,
+            by_seed=tuple((means[0] - means[1]).tolist()),
+            runs=tuple(dict.fromkeys(run.key for _, needed in (one, other) for run in needed.runs)),
+        )
+
+    def window_values(self, spec: CellSpec, needed: CellRuns) -> WindowValues:
+        """The values of every window by seed, of runs that are all finished."""
+        groups = [[self.scores(run, needed.sampling) for run in runs] for runs in needed.by_seed]
+        if spec.each_length:
+            return WindowValues.of([join_lengths(group) for group in groups], str(spec.metric))
+        tables, name = [table for [table] in groups], array_name(spec)
+        if absent := [run for run, table in zip(needed.runs, tables, strict=True) if name not in table]:
+            path = absent[0].folder(self.out) / needed.sampling.file
+            raise ConfigError(f"{path} has no {name}. {MAKE_AGAIN}")
+        if spec.length is not None:
+            tables = [_of_length(table, name, spec.length) for table in tables]
+        return WindowValues.of(tables, name)
 
     def difference(self, one: tuple[CellSpec, CellRuns], other: tuple[CellSpec, CellRuns]) -> Interval | None:
         """The first cell minus the second, window by window; None if they do not have scores of the same windows.
 
         Two cells of the same runs, such as those of two decoders, are compared seed by seed.
         """
-        metric, columns, videos = str(one[0].metric), [], []
+        metric, found = str(one[0].metric), []
         for spec, needed in (one, other):
             if METRICS[str(spec.metric)].group not in SCORED:
                 return None
             if not all(self.has_scores(run, needed.sampling) for run in needed.runs):
                 return None
-            tables = [self.scores(run, needed.sampling) for run in needed.runs]
-            columns.append(_by_seed(tables, array_name(spec)))
-            videos.append(tuple(tables[0]["videos"].tolist()))
-        if videos[0] != videos[1]:
+            found.append(self.window_values(spec, needed))
+        ours, theirs = found[0].values, found[1].ordered_as(found[0])
+        if theirs is None:
             return None
-        (ours, theirs), clusters = columns, _clusters(videos[0])
         if one[1].runs == other[1].runs:
-            return paired_intervals({metric: ours - theirs}, clusters)[metric]
-        return difference_intervals({metric: ours}, {metric: theirs}, clusters)[metric]
+            return paired_intervals({metric: ours - theirs}, found[0].clusters)[metric]
+        return difference_intervals({metric: ours}, {metric: theirs}, found[0].clusters)[metric]
 
     def has_scores(self, run: Run, sampling: SamplingVariant) -> bool:
         return self.is_trained(run) and (run.folder(self.out) / sampling.file).exists()
@@ -134,7 +212,7 @@ class FinishedRuns:
             facts["machine"] = machine_of(read_environment(run.folder(self.out)).model_dump())
         return facts
 
-    def scores(self, run: Run, sampling: SamplingVariant) -> Mapping[str, np.ndarray]:
+    def scores(self, run: Run, sampling: SamplingVariant) -> Arrays:
         """The values of every window, by metric and decoder."""
         place, path = (run.key, sampling.file), run.folder(self.out) / sampling.file
         if place not in self._scores:
@@ -152,17 +230,39 @@ class FinishedRuns:
 
 def array_name(spec: CellSpec) -> str:
     """The name of the array that holds a cell's values in the file of a run."""
+    if spec.evidence:
+        unknown = FREQUENT if spec.always_frequent else UNKNOWN
+        return f"{spec.metric}.{'-'.join(spec.evidence)}.{unknown if spec.length is None else KNOWN}"
     if METRICS[str(spec.metric)].group == "plans":
         return f"{spec.metric}.{spec.decoder}"
     return f"{spec.metric}.{spec.samples or 'samples'}"
 
 
-def _by_seed(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> Tensor:
-    """The values of every window by seed: (S, N)."""
-    return torch.from_numpy(np.stack([table[name] for table in tables]))
+def join_lengths(tables: Sequence[Arrays]) -> dict[str, np.ndarray]:
+    """`open_nll` of planners for one length each, on the windows of all lengths.
+
+    A plan of T steps has probability p(T) p(plan | T): the share of the training windows that have T steps, times the
+    probability that the planner for T steps gives to the plan; smoothed as that of a planner for several lengths.
+    """
+    shares = np.array([float(table["num_train"]) for table in tables])
+    logs = [
+        np.log(share) + table[f"{LOG_REFERENCE}.samples"]
+        for share, table in zip(shares / shares.sum(), tables, strict=True)
+    ]
+    joined = {name: np.concatenate([table[name] for table in tables]) for name in WINDOWS}
+    horizons, num_actions = np.unique(joined["lengths"]).tolist(), int(tables[0]["num_actions"])
+    lengths = torch.from_numpy(joined["lengths"])
+    nll = open_nll(torch.from_numpy(np.concatenate(logs)), horizons, num_actions, lengths)
+    return joined | {"open_nll": nll.numpy()}
 
 
-def _mean_of(tables: Sequence[Mapping[str, np.ndarray]], name: str) -> float:
+def _of_length(table: Arrays, name: str, length: int) -> dict[str, np.ndarray]:
+    """The values of one array, of the windows of one length."""
+    here = table["lengths"] == length
+    return {each: table[each][here] for each in (name, *WINDOWS)}
+
+
+def _mean_of(tables: Sequence[Arrays], name: str) -> float:
     return float(np.mean([table[name].mean() for table in tables]))
 
 

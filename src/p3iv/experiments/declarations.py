@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from p3iv.catalogue import METRICS
+from p3iv.catalogue import METRICS, MIXES
 from p3iv.errors import ConfigError, near_misses, one_of
 
 PAPER_DATASETS = {"crosstask": "CrossTask", "coin": "COIN", "niv": "NIV"}
@@ -36,6 +36,11 @@ class CellSpec:
     input_noise: float = 0.0
     dropout: float = 0.0
     texts: str = "given"  # or "aligned" to the features of the dataset
+    evidence: tuple[str, ...] = ()  # what a planner for several lengths is told; empty for planners for one length
+    length: int | None = None  # the number of steps that this planner is told; None: unknown
+    always_frequent: bool = False  # of unknown length: plans of the length that is most frequent in training
+    each_length: tuple[int, ...] = ()  # planners for one of these lengths each, as probable as they are in training
+    minus: CellSpec | None = None  # the cell is the difference to this one, window by window
 
     @property
     def needs_run(self) -> bool:
@@ -45,7 +50,14 @@ class CellSpec:
     @property
     def horizon(self) -> int | None:
         """The horizon of its windows; None if the declaration names none."""
-        return dict(self.settings).get("data.horizon")
+        return self.length if self.evidence else dict(self.settings).get("data.horizon")
+
+    @property
+    def settings_of_runs(self) -> tuple[dict[str, Any], ...]:
+        """The settings of the planners whose values, with one seed, make its value together."""
+        return tuple(dict(self.settings) | {"data.horizon": each} for each in self.each_length) or (
+            dict(self.settings),
+        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +102,14 @@ class Table:
         return tuple(dict.fromkeys(name for row in self.rows for name in row.published))
 
     def cell_spec(self, row: Row, column: Column) -> CellSpec | None:
-        """What a cell needs; None for text."""
-        return None if column.is_text else _cell_spec({**column.spec, **row.spec}, f"{self.name}, {row.label}")
+        """What a cell needs; None for text, and where the row does not have the metric of the column."""
+        spec = {**column.spec, **row.spec}
+        metrics, minus = spec.pop("metrics", None), spec.pop("minus", None)
+        if column.is_text or (metrics and spec["metric"] not in metrics):
+            return None
+        if minus:
+            spec["minus"] = self.cell_spec(next(other for other in self.rows if other.label == minus), column)
+        return _cell_spec(spec, f"{self.name}, {row.label}")
 
     @property
     def cell_specs(self) -> Iterator[CellSpec]:
@@ -227,7 +245,8 @@ def _row(entry: Mapping[str, Any], num_columns: int, table: str) -> Row:
         if len(cells) != num_columns:
             raise ConfigError(f"{table}, {entry['label']}: {len(cells)} cells of {name} for {num_columns} columns.")
     spec = {key: value for key, value in entry.items() if key not in (*_LABELS, *PAPER_DATASETS)}
-    return Row(entry["label"], entry.get("group", ""), _with_method(spec), published)
+    label = entry["label"] if "label" in entry else MIXES[tuple(entry["evidence"])]
+    return Row(label, entry.get("group", ""), _with_method(spec), published)
 
 
 def _figure(entry: Mapping[str, Any]) -> Figure:
@@ -251,6 +270,9 @@ def _methods() -> dict[str, Any]:
 def _cell_spec(spec: Mapping[str, Any], where: str) -> CellSpec:
     spec = dict(spec)
     settings = dict(spec.pop("set", {}))
+    spec |= {name: tuple(value) for name, value in spec.items() if isinstance(value, list)}
+    if spec.get("evidence") and "horizon" in spec:
+        spec["length"] = spec.pop("horizon")
     for name in ("horizon", "protocol"):
         if name in spec:
             settings[f"data.{name}"] = spec.pop(name)

@@ -7,6 +7,7 @@ OUT/data/               statistics of datasets, copies with aligned step texts
 OUT/tables/, figures/   what was asked for
 OUT/parts/              the same as parts of index.html, which shows what this and earlier calls made
 OUT/runs.csv            a row per run; provenance.json has command, data, seeds, commit and machine of every part
+OUT/scores.csv          a row per run, evidence, number of steps and metric
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from p3iv.experiments.filled import FilledTable, fill
 from p3iv.experiments.identity import Source, code_version, open_sources
 from p3iv.experiments.job import Job, run_job
 from p3iv.experiments.pages import write_index
-from p3iv.experiments.provenance import Provenance, write_runs
+from p3iv.experiments.provenance import Provenance, write_runs, write_scores
 from p3iv.experiments.runs import (
     MAKE_AGAIN,
     TRAINED,
@@ -160,7 +161,7 @@ class _Call:
             outcome = Outcome(job.key, "failed", result.reason) if isinstance(result, parallel.WorkerLost) else result
             left.discard(job.key)
             self._keep(outcome)
-            for note in (f"T={job.config.data.horizon}: {note}" for note in outcome.notes):
+            for note in (f"T={self.runs[job.key].horizon_text}: {note}" for note in outcome.notes):
                 if note not in noted:
                     noted.add(note)
                     execution.on_note(note)
@@ -196,6 +197,8 @@ class _Call:
             for source in (self.sources[:1] if entry.kind == "drawing" else self.sources)
         ]
         write_runs(self.out, runs, finished)
+        samplings = [(self.runs[key], each) for key, variants in self.samplings.items() for each in variants.values()]
+        write_scores(self.out, samplings, finished)
         write_index(self.out, [*sections, *map(figure_section, figures)], request.title)
         result = FillResult(
             tables=tuple(tables),
@@ -209,8 +212,8 @@ class _Call:
         return result
 
     def runs_of(self, spec: CellSpec, source: Source) -> CellRuns | None:
-        """The runs that a cell needs; None if its horizon was not asked for."""
-        if self.request.horizons and spec.horizon not in self.request.horizons:
+        """The runs that a cell needs; None if its horizon was not asked for. Cells of unknown length have none."""
+        if self.request.horizons and spec.horizon not in (None, *self.request.horizons):
             return None
         place = (spec, source.fingerprint)
         if place not in self.cell_runs:
@@ -225,7 +228,7 @@ class _Call:
         """Add the runs of a table or figure; returns their keys."""
         keys = set()
         cells = [self.runs_of(spec, source) for source in self.sources for spec in entry.cell_specs]
-        for needed in filter(None, cells):
+        for needed in (part for cell in cells if cell for part in cell.parts):
             for run in needed.runs[:1] if isinstance(entry, Figure) else needed.runs:
                 keys.add(run.key)
                 self.runs[run.key] = run

@@ -54,7 +54,12 @@ class Cell:
             return ""
         if self.value.is_empty:
             return next((word for word in ("failed", "impossible") if word in self.value.problem), "not run")
-        return self.metric.text(self.value.value)
+        return self.metric.text(self.value.value, sign=self.is_difference)
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether its value is the difference between two rows."""
+        return self.spec is not None and self.spec.minus is not None
 
     @property
     def range_text(self) -> str:
@@ -65,13 +70,14 @@ class Cell:
             return f"± {self.metric.text(self.value.deviation)}"
         if math.isnan(self.value.low):
             return ""
-        return f"{self.metric.text(self.value.low)} to {self.metric.text(self.value.high)}"
+        low, high = (self.metric.text(end, sign=self.is_difference) for end in (self.value.low, self.value.high))
+        return f"{low} to {high}"
 
     @property
     def seeds_text(self) -> str:
         """How many seeds our value is the mean of, if some are missing; else empty."""
         value = self.value
-        return f"{len(value.runs)} of {value.num_expected} seeds" if value and value.is_partial else ""
+        return f"{len(value.seeds)} of {value.num_expected} seeds" if value and value.is_partial else ""
 
     @property
     def released(self) -> float:
@@ -120,7 +126,7 @@ class Block:
     paper_name: str | None  # the dataset of the paper whose published figures it shows
     cells: tuple[tuple[Cell, ...], ...]  # row by row
     orders: tuple[tuple[Column, Order], ...] = ()  # of the columns whose rows can be compared with the paper
-    rankings: tuple[Ranking, ...] = ()  # in tables without published figures
+    rankings: tuple[Ranking, ...] = ()  # in tables without published figures and without rows of differences
 
     @property
     def interval_notes(self) -> list[str]:
@@ -140,7 +146,7 @@ class Block:
         notes = []
         for group in dict.fromkeys(row[0].row.group for row in self.cells if not self.paper_name):
             column = [row[0] for row in self.cells if row[0].row.group == group]
-            filled = [cell for cell in column if cell.value and not cell.value.is_empty]
+            filled = [cell for cell in column if cell.value and not cell.value.is_empty and not cell.is_difference]
             best = best_of(filled) or next(iter(filled), None)
             if best is None or best.metric is None or best.metric.group not in SCORED:
                 continue
@@ -216,7 +222,7 @@ def fill(table: Table, sources: Sequence[Source], runs_of: RunsOf, finished: Fin
     return FilledTable(
         table=table,
         blocks=tuple(blocks),
-        runs=tuple({run.key: run for needed in cells if needed for run in needed.runs}.values()),
+        runs=tuple({run.key: run for cell in cells if cell for part in cell.parts for run in part.runs}.values()),
         num_cells=len(values),
         num_filled=sum(not value.is_empty for value in values),
         num_partial=sum(value.is_partial for value in values),
@@ -233,7 +239,7 @@ def filled_text(tables: Sequence[FilledTable]) -> str:
 
 def best_of(cells: Sequence[Cell]) -> Cell | None:
     """The cell with the best value of one metric; None if no value is better than another."""
-    filled = [cell for cell in cells if cell.value and not cell.value.is_empty]
+    filled = [cell for cell in cells if cell.value and not cell.value.is_empty and not cell.is_difference]
     values = [cell.value.value for cell in filled if cell.value]
     metric = filled[0].metric if filled else None
     best = metric.best(values) if metric else None
@@ -267,11 +273,12 @@ def _block(table: Table, source: Source, paper_name: str | None, runs_of: RunsOf
     columns = list(zip(table.columns, zip(*rows, strict=True), strict=True))
     orders = [(column, compare.order(cells)) for column, cells in columns]
     groups = dict.fromkeys(row.group for row in table.rows)
+    has_differences = any(cell.is_difference for row in rows for cell in row)  # the table says what it compares
     rankings = [
         compare.ranking([cell for cell in cells if cell.row.group == group])
         for group in groups
         for _, cells in columns
-        if not paper_name
+        if not paper_name and not has_differences
     ]
     return Block(
         source,

@@ -20,16 +20,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3iv.catalogue import DEFAULT_MODE
+from p3iv.catalogue import DEFAULT_MODE, MIXES
 from p3iv.config import Config
 from p3iv.data.folder import Dataset, open_dataset
 from p3iv.data.tensors import PlanningData, load_planning_data
 from p3iv.errors import ConfigError, DatasetError, SplitError
+from p3iv.evaluation.asking import WindowQueries
 from p3iv.evaluation.evaluate import EvaluationRequest, evaluate
-from p3iv.evaluation.tally import Tally, draw_all
+from p3iv.evaluation.lengths import LengthTally, TrainedLengths
+from p3iv.evaluation.tally import Tally, Values, draw_all, log_probability
 from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import commit, link_dataset
-from p3iv.experiments.runs import MAKE_AGAIN, TRAINED, Outcome, SamplingVariant
+from p3iv.experiments.runs import (
+    FREQUENT,
+    KNOWN,
+    LOG_REFERENCE,
+    MAKE_AGAIN,
+    TRAINED,
+    UNKNOWN,
+    Outcome,
+    SamplingVariant,
+)
 from p3iv.extraction.align import AlignmentRequest, align_dataset
 from p3iv.files import atomic_file, write_text
 from p3iv.metrics.counts import count_plans
@@ -40,7 +51,8 @@ from p3iv.metrics.released import bitwise_ious, macro_precision
 from p3iv.planners.checkpoint import TrainedPlanner, load_planner
 from p3iv.planners.header import BEST
 from p3iv.planners.layers import choose_device
-from p3iv.plans.decoding import chain_of
+from p3iv.planners.registry import class_of
+from p3iv.plans.decoding import chain_of, plan_chain
 from p3iv.plans.draws import SampleSettings
 from p3iv.training.loop import TrainRequest, train
 from p3iv.types import counted
@@ -88,20 +100,54 @@ def score_windows(trained: TrainedPlanner, data: PlanningData, sampling: Samplin
     windows, transitions = data.test, trained.transitions
     tally = Tally(windows.action_ids, len(data.vocabulary))
     modes, decoded = (torch.empty_like(windows.action_ids) for _ in range(2))
+    log_reference = torch.empty(len(windows), dtype=torch.float64)
     for here, draws in draw_all(trained, windows, _settings(sampling, seed=0)):
         modes[here] = tally.add(draws, transitions).samples["chain"].modes
+        own = windows.action_ids[here].numpy(), np.arange(len(draws))
+        log_reference[here] = torch.from_numpy(log_probability(plan_chain(draws, transitions), *own))
         decoded[here] = torch.from_numpy(chain_of(draws, transitions, "frequencies", "row").best_paths()[0])
     plans = tally.plans() | {"chain": modes, "viterbi_frequencies_row": decoded}
     plans[RECOMMENDED] = plans[tally.decoder]
     values: dict[str, Tensor] = {
         f"{name}.samples": value for name, value in (tally.values(DEFAULT_MODE) | tally.values("exact")).items()
     }
+    values[f"{LOG_REFERENCE}.samples"] = log_reference
     for decoder, theirs in plans.items():
         scores = plan_values(theirs, windows.action_ids)
         scores["bitwise_iou"] = bitwise_ious(theirs, windows.action_ids)
         scores["macro_precision"] = torch.tensor(macro_precision(theirs, windows.action_ids), dtype=torch.float64)
         values |= {f"{name}.{decoder}": value for name, value in scores.items()}
     return {name: value.double().numpy() for name, value in values.items()} | _places(data)
+
+
+def score_queries(trained: TrainedPlanner, data: PlanningData) -> Arrays:
+    """Score every test window with every mix of evidence, as `p3iv evaluate` does, exactly and without samples.
+
+    `METRIC.EVIDENCE.known`: its number of steps is known; `unknown`: it is not; `frequent`: the plan has the number of
+    steps that is most frequent in training, and each is as probable as it is frequent there.
+    """
+    windows, values = data.test, dict[str, Tensor]()
+    queries = WindowQueries(windows, trained.header, data.procedures)
+    lengths = TrainedLengths.of(data.train, trained.header.config.data.horizons)
+    for mix in MIXES:
+        tally = LengthTally(windows, lengths, len(data.vocabulary))
+        for part in (part for group in queries.groups(mix) for part in queries.ask(trained, group)):
+            tally.add(part)
+        found = {KNOWN: _known_values(tally), UNKNOWN: tally.unknown_values(), FREQUENT: tally.frequent_values()}
+        values |= {
+            f"{metric}.{'-'.join(mix)}.{how}": each for how, scores in found.items() for metric, each in scores.items()
+        }
+    return {name: value.double().numpy() for name, value in values.items()} | _places(data)
+
+
+def _known_values(tally: LengthTally) -> Values:
+    """Every metric of plans whose number of steps is known, of all windows."""
+    values: Values = {}
+    for horizon in tally.horizons:
+        for name, some in tally.slice_values(horizon).items():
+            table = values.setdefault(name, torch.full((len(tally.lengths),), torch.nan).double())
+            table[tally.rows_of(horizon)] = some.double()
+    return values
 
 
 def score_prefixes(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
@@ -142,19 +188,28 @@ def _run_steps(job: Job, notes: dict[str, None]) -> str:
     dataset = open_dataset(_prepare(job))
     data: PlanningData | None = None
     if not (job.folder / TRAINED).exists():
-        data = load_planning_data(dataset, job.config.data)
+        data = _load(dataset, job.config)
         notes |= dict.fromkeys(data.notes)
         _train(job, dataset, data, notes)
     for sampling in job.samplings:
         if not (job.folder / sampling.file).exists():
-            data = data or load_planning_data(dataset, job.config.data)
+            data = data or _load(dataset, job.config)
             trained = load_planner(job.folder / BEST, device=str(choose_device(job.device)))
-            score = score_prefixes if sampling.prefixes else score_windows
-            _write_arrays(job.folder / sampling.file, score(trained, data, sampling))
+            _write_arrays(job.folder / sampling.file, _score(trained, data, sampling))
     if job.needs_plans:
         evaluate(EvaluationRequest(job.folder, dataset.folder, device=job.device))
     facts = read_model(job.folder / TRAINED, dict[str, Any], error=ConfigError, advice=MAKE_AGAIN)
     return f"{counted(facts['epochs'], 'epoch')}, {facts['training_cpu_s']:.0f} CPU s"
+
+
+def _load(dataset: Dataset, config: Config) -> PlanningData:
+    return load_planning_data(dataset, config.data, with_history=class_of(config).reads_history())
+
+
+def _score(trained: TrainedPlanner, data: PlanningData, sampling: SamplingVariant) -> Arrays:
+    if sampling.asks_queries:
+        return score_queries(trained, data)
+    return (score_prefixes if sampling.prefixes else score_windows)(trained, data, sampling)
 
 
 def _prepare(job: Job) -> Path:
@@ -218,10 +273,14 @@ def _settings(sampling: SamplingVariant, *, seed: int) -> SampleSettings:
 
 
 def _places(data: PlanningData) -> Arrays:
+    """Which windows the values are of, and what the values of planners for one length each are joined with."""
     windows = data.test.windows
     return {
         "videos": np.array([window.video for window in windows]),
         "first_steps": np.array([window.first_step for window in windows]),
+        "lengths": np.array([len(window.action_ids) for window in windows]),
+        "num_train": np.array(len(data.train)),
+        "num_actions": np.array(len(data.vocabulary)),
     }
 
 

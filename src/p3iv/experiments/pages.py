@@ -282,8 +282,8 @@ def _strip(cell: Cell, top: float, width: float) -> Markup:
     metric, found, theirs = cell.metric, cell.value, published_number(cell.published)
     if metric is None or found is None or found.is_empty or not top:
         return join()
-    if metric.group == "cost" and math.isnan(theirs):
-        return join()  # a cost, with nothing to compare it with
+    if cell.is_difference or (metric.group == "cost" and math.isnan(theirs)):
+        return join()  # a difference may be negative; a cost has nothing to compare it with
     return strip(
         Interval(*(metric.scale * end for end in (found.value, found.low, found.high))),
         top,
@@ -297,7 +297,7 @@ def _strip(cell: Cell, top: float, width: float) -> Markup:
 def _top(column: Sequence[Cell]) -> float:
     ends = [published_number(cell.published) for cell in column]
     for cell in column:
-        if cell.metric and cell.value and not cell.value.is_empty:
+        if cell.metric and cell.value and not cell.value.is_empty and not cell.is_difference:
             ends += [cell.metric.scale * end for end in (cell.value.value, cell.value.high, cell.released)]
     return max((end for end in ends if not math.isnan(end)), default=0.0)
 

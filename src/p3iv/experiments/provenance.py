@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from p3iv.catalogue import METRICS, PICTURES
 from p3iv.environment import describe_environment, machine_of
 from p3iv.experiments.cells import FinishedRuns
+from p3iv.experiments.declarations import RECOMMENDED
 from p3iv.experiments.identity import Source, code_version, commit
-from p3iv.experiments.runs import Run, RunOptions
+from p3iv.experiments.runs import KNOWN, Run, RunOptions, SamplingVariant
 from p3iv.files import write_text
 
 
@@ -97,7 +101,7 @@ def run_rows(runs: Iterable[Run], finished: FinishedRuns) -> list[dict[str, str]
         data = run.config.data
         changes = (run.planner_changes, run.training_changes)
         about = (
-            *(run.key, run.source.label, run.config.planner, data.horizon, data.protocol),
+            *(run.key, run.source.label, run.config.planner, run.horizon_text, data.protocol),
             *(" ".join(f"{name}={value}" for name, value in each.items()) for each in changes),
             *(run.texts, run.config.seed),
         )
@@ -112,12 +116,54 @@ def run_rows(runs: Iterable[Run], finished: FinishedRuns) -> list[dict[str, str]
 
 def write_runs(out: Path, runs: Iterable[Run], finished: FinishedRuns) -> None:
     """Write OUT/runs.csv and keep the rows of earlier calls."""
-    path, text = out / "runs.csv", io.StringIO()
-    earlier = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8") if path.exists() else ""))
-    rows = {row.get("run", ""): row for row in (*earlier, *run_rows(runs, finished))}
-    writer = csv.DictWriter(text, (*RUN_COLUMNS, *FACTS, "status"), extrasaction="ignore", lineterminator="\n")
+    path = out / "runs.csv"
+    rows = {row.get("run", ""): row for row in (*_read_rows(path), *run_rows(runs, finished))}
+    _write_rows(path, (*RUN_COLUMNS, *FACTS, "status"), rows.values())
+
+
+SCORE_COLUMNS = (
+    *("run", "data", "planner", "horizon", "seed"),
+    *("evidence", "length", "metric", "unit", "windows", "value"),
+)
+
+
+def score_rows(run: Run, sampling: SamplingVariant, finished: FinishedRuns) -> Iterator[dict[str, str]]:
+    """A row per evidence, length and metric of a finished run: the mean over its test windows.
+
+    `length` is the number of steps that the planner is told; `unknown` if it is told none, and `frequent` if its plans
+    have as many steps as most training windows.
+    """
+    scores = finished.scores(run, sampling)
+    about = (run.key, run.source.label, run.config.planner, run.horizon_text, run.config.seed)
+    for name, values in scores.items():
+        metric, *what = name.split(".")
+        evidence, how = what if sampling.asks_queries and len(what) == 2 else ("-".join(PICTURES), KNOWN)
+        if metric not in METRICS or not (sampling.asks_queries or what in ([RECOMMENDED], ["samples"])):
+            continue
+        for length in np.unique(scores["lengths"]).tolist() if how == KNOWN else [how]:
+            here = scores["lengths"] == length if how == KNOWN else np.ones(len(scores["lengths"]), dtype=bool)
+            mean = METRICS[metric].scale * float(np.nanmean(values[here] if values.ndim else values))
+            row = (*about, evidence, length, metric, METRICS[metric].unit, here.sum(), f"{mean:.4f}")
+            yield {column: str(part) for column, part in zip(SCORE_COLUMNS, row, strict=True)}
+
+
+def write_scores(out: Path, samplings: Iterable[tuple[Run, SamplingVariant]], finished: FinishedRuns) -> None:
+    """Write OUT/scores.csv and keep the rows of other runs."""
+    path, done = out / "scores.csv", [each for each in samplings if finished.has_scores(*each)]
+    keys = {run.key for run, _ in done}
+    earlier = [row for row in _read_rows(path) if row.get("run") not in keys]
+    _write_rows(path, SCORE_COLUMNS, (*earlier, *(row for each in done for row in score_rows(*each, finished))))
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8") if path.exists() else "")))
+
+
+def _write_rows(path: Path, columns: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row | {"data": plain_cell(row.get("data") or "")} for row in rows.values())
+    writer.writerows(row | {"data": plain_cell(row.get("data") or "")} for row in rows)
     write_text(path, text.getvalue())
 
 

@@ -108,8 +108,9 @@ def _list_one(entry: Table | Figure) -> Listed:
 
 def _cost(entries: Sequence[Table | Figure]) -> tuple[int, dict[str, float]]:
     specs = [spec for entry in entries for spec in entry.cell_specs if spec.needs_run]
-    runs = {(spec.settings, spec.texts) for spec in specs}
-    ways = {(spec.settings, spec.texts, spec.input_noise, spec.dropout, spec.samples is not None) for spec in specs}
+    each = [(tuple(sorted(settings.items())), spec) for spec in specs for settings in spec.settings_of_runs]
+    runs = {(settings, spec.texts) for settings, spec in each}
+    ways = {(settings, spec.texts, spec.input_noise, spec.dropout, spec.samples is not None) for settings, spec in each}
     scorings = {
         name: sum(_scorings(budget, varies_k=varies) for *_, varies in ways) for name, budget in BUDGETS.items()
     }

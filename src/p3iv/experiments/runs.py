@@ -18,6 +18,10 @@ from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
 from p3iv.experiments.identity import Source, code_version
 
 TRAINED = "trained.json"
+# Parts of the names of arrays in score files: what is known of the number of steps, and an array that is not a metric,
+# log p(the window's own reference | its number of steps) without smoothing.
+KNOWN, UNKNOWN, FREQUENT = "known", "unknown", "frequent"
+LOG_REFERENCE = "log_reference"
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,13 @@ class SamplingVariant:
     dropout: float = 0.0
     prefixes: tuple[int, ...] = ()  # smaller K to score as well; nothing is decoded then
     independent_draws: int = 1
+    asks_queries: bool = False  # of planners for several lengths: exact values with every mix of evidence, no samples
 
     @property
     def file(self) -> str:
         """The file in the run folder that holds its values."""
+        if self.asks_queries:
+            return "scores_queries.npz"
         parts = [f"k{self.num_samples}", *noise_parts(self.input_noise, self.dropout)]
         if self.prefixes:
             parts += [f"prefixes{'-'.join(map(str, self.prefixes))}", f"draws{self.independent_draws}"]
@@ -103,11 +110,17 @@ class Run:
     def __str__(self) -> str:
         """Data, planner, horizon, what differs from its preset, seed."""
         data = self.config.data
-        words = [f"{self.source.name}: {self.config.planner} T={data.horizon}"]
+        words = [f"{self.source.name}: {self.config.planner} T={self.horizon_text}"]
         words += ["protocol 2"] if data.protocol == 2 else []
         words += [f"{name}={value}" for name, value in self.planner_changes.items()]
         words += ["aligned texts"] if self.texts == "aligned" else []
         return f"{' '.join(words)} seed {self.config.seed}"
+
+    @property
+    def horizon_text(self) -> str:
+        """The number of steps that it plans: 3, or 1-6."""
+        data = self.config.data
+        return f"{data.min_horizon}-{data.horizon}" if data.has_lengths else f"{data.horizon}"
 
     @cached_property
     def planner_changes(self) -> dict[str, Any]:
@@ -116,11 +129,11 @@ class Run:
 
     @cached_property
     def training_changes(self) -> dict[str, Any]:
-        """Settings of windows and training that differ from its preset, except horizon and protocol."""
+        """Settings of windows and training that differ from its preset, except horizons and protocol."""
         return {
             f"{section}.{name}": value
             for section, name, value in self._changes("data", "optim")
-            if name not in ("horizon", "protocol")
+            if name not in ("horizon", "min_horizon", "protocol")
         }
 
     def _changes(self, *sections: str) -> Iterator[tuple[str, str, Any]]:
@@ -152,19 +165,41 @@ class Outcome:
 class CellRuns:
     """The runs and the sampling that fill a cell on one dataset."""
 
-    runs: tuple[Run, ...]  # one per seed; none if only windows are counted
+    by_seed: tuple[tuple[Run, ...], ...]  # usually one run each; no seeds if only windows are counted
     sampling: SamplingVariant
+    minus: CellRuns | None = None  # of the cell that is subtracted
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All of them, without those of the cell that is subtracted."""
+        return tuple(run for runs in self.by_seed for run in runs)
+
+    @property
+    def parts(self) -> tuple[CellRuns, ...]:
+        """These runs and, if there are some, those of the cell that is subtracted."""
+        return (self, self.minus) if self.minus else (self,)
 
 
 def runs_for_cell(spec: CellSpec, source: Source, options: RunOptions) -> CellRuns:
     """The runs and the sampling that a cell needs."""
-    base = override(preset_config(spec.preset), {**dict(spec.settings), **options.settings})
-    seeds = options.seeds if spec.needs_run else ()
-    runs = tuple(Run(source, override(base, {"seed": seed}), spec.texts) for seed in seeds)
+    bases = [
+        override(preset_config(spec.preset), {**settings, **options.settings}) for settings in spec.settings_of_runs
+    ]
+    by_seed = tuple(
+        tuple(Run(source, override(base, {"seed": seed}), spec.texts) for base in bases)
+        for seed in (options.seeds if spec.needs_run else ())
+    )
+    minus = runs_for_cell(spec.minus, source, options) if spec.minus else None
+    return CellRuns(by_seed, _sampling(spec, options), minus)
+
+
+def _sampling(spec: CellSpec, options: RunOptions) -> SamplingVariant:
+    if spec.evidence:
+        return SamplingVariant(asks_queries=True)
     if spec.samples is None:
-        return CellRuns(runs, SamplingVariant(options.samples, input_noise=spec.input_noise, dropout=spec.dropout))
+        return SamplingVariant(options.samples, input_noise=spec.input_noise, dropout=spec.dropout)
     numbers = tuple(sample_numbers())
-    return CellRuns(runs, SamplingVariant(max(numbers), prefixes=numbers, independent_draws=options.independent_draws))
+    return SamplingVariant(max(numbers), prefixes=numbers, independent_draws=options.independent_draws)
 
 
 def budget_named(name: str) -> Budget:

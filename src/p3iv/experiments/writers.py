@@ -20,7 +20,7 @@ from p3iv.types import UNFIT
 CSV_COLUMNS = (
     *("table", "place", "data", "published_on", "row_group", "row", "column_group", "column", "metric", "unit"),
     *("decoder", "ours", "low", "high", "sd_over_seeds", "deviation", "as_released", "published"),
-    *("seeds", "runs", "why"),
+    *("seeds", "by_seed", "runs", "why"),
 )
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -56,7 +56,7 @@ def table_csv(filled: FilledTable) -> str:
     writer.writeheader()
     for block in filled.blocks:
         for row in block.cells:
-            writer.writerows(_csv_line(filled, block, cell) for cell in row)
+            writer.writerows(_csv_line(filled, block, cell) for cell in row if cell.spec or cell.column.is_text)
     return text.getvalue()
 
 
@@ -94,6 +94,7 @@ def _csv_line(filled: FilledTable, block: Block, cell: Cell) -> dict[str, str]:
         line
         | {name: "" if math.isnan(figure) else f"{metric.scale * figure:.4f}" for name, figure in figures.items()}
         | {"seeds": " ".join(map(str, value.seeds)), "runs": " ".join(value.runs), "why": plain_cell(value.problem)}
+        | {"by_seed": plain_cell(" ".join(f"{metric.scale * figure:.4f}" for figure in value.by_seed))}
     )
 
 
@@ -109,16 +110,16 @@ def headers(filled: FilledTable) -> list[str]:
     """The title of every column, with an arrow towards the better values."""
     names = []
     for place, column in enumerate(filled.table.columns):
-        directions = {row[place].arrow for block in filled.blocks for row in block.cells}
+        directions = {row[place].arrow for block in filled.blocks for row in block.cells if row[place].metric}
         names.append(column.title + (directions.pop() if len(directions) == 1 else ""))
     return names
 
 
-def row_label(cell: Cell) -> str:
+def row_label(cell: Cell, *, with_group: bool = True) -> str:
     """A row with its group and, if the row has its own metric, an arrow towards the better values."""
     row = cell.row
     own = cell.arrow if "metric" in row.spec else ""
-    return f"{row.group}{own}: {row.label}" if row.group else f"{row.label}{own}"
+    return f"{row.group}{own}: {row.label}" if row.group and with_group else f"{row.label}{own}"
 
 
 def table_markdown(filled: FilledTable, provenance: Provenance, finished: FinishedRuns) -> str:
