@@ -71,7 +71,7 @@ class MomentReader:
         data: Path | None = None,
     ) -> None:
         self._header, self._choice, self._on_note = header, choice or EncoderChoice(), on_note
-        self._observation = header.config.data.observation
+        self.observation = header.config.data.observation
         self._run, self._data = run, data
         self.dataset: Dataset | None = None  # where VIDEO@SECONDS is looked up, if there is one
 
@@ -102,7 +102,7 @@ class MomentReader:
             elif (picture := _picture_of(moment)) is not None:
                 from p3iv.extraction.moment import encode_picture
 
-                found = join_rows(encode_picture(picture, self.encoder, f"The {which}"), self._observation)
+                found = join_rows(encode_picture(picture, self.encoder, f"The {which}"), self.observation)
         except PlanError as error:
             raise PlanError(f"The {which}: {error}" if which != "moment" else str(error)) from error
         return self._check(found, which)
@@ -125,12 +125,12 @@ class MomentReader:
         if _is_file(str(file)):
             from p3iv.extraction.moment import encode_before
 
-            return _repeated(encode_before(file, second, self.encoder), self._observation)
+            return _repeated(encode_before(file, second, self.encoder), self.observation)
         if (dataset := self.find_dataset()) is None:
             return None
         from p3iv.data.observations import ObservationReader
 
-        means, is_there = ObservationReader(dataset, self._observation).observe_before([(video, second)])
+        means, is_there = ObservationReader(dataset, self.observation).observe_before([(video, second)])
         return means[0] if is_there[0] else None
 
     def _check(self, observation: Any, which: str) -> Array:
@@ -156,7 +156,7 @@ class MomentReader:
     def _read_text(self, text: str) -> Array:
         """The observation of a text: a video and a time, or a file."""
         parts = split_moment(text)
-        return join_rows(self._rows(text), self._observation) if parts is None else self._read_second(*parts)
+        return join_rows(self._rows(text), self.observation) if parts is None else self._read_second(*parts)
 
     def _read_second(self, video: str, second: float) -> Array:
         """The observation at a second of a video file, or of a video of the dataset."""
@@ -167,12 +167,12 @@ class MomentReader:
             if file.suffix.lower() in ONE_MOMENT:
                 kind = "a file of features" if file.suffix.lower() == ".npy" else "a picture"
                 raise PlanError(f"{video} is {kind}: give it without a time.")
-            return join_rows(encode_moment(file, second, self.encoder), self._observation)
+            return join_rows(encode_moment(file, second, self.encoder), self.observation)
         if (dataset := self.find_dataset()) is None:
             raise PlanError(f"There is no file {shown(video)}. A moment is {MOMENT_FORMS}.")
         from p3iv.data.observations import observe_moments
 
-        found: Array = observe_moments(dataset, [(video, second)], self._observation)[0]
+        found: Array = observe_moments(dataset, [(video, second)], self.observation)[0]
         return found
 
     def find_dataset(self) -> Dataset | None:

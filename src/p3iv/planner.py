@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from p3iv.answering import Answering
 from p3iv.catalogue import BACKENDS, DEFAULT_NUM_SAMPLES, MAX_PLANS
 from p3iv.errors import ConfigError, PlanError, near_misses, warn_caller
+from p3iv.following import Follower, check_follows, follow_video
 from p3iv.hub import find_planner
 from p3iv.moments import EncoderChoice, Moment, MomentReader, OnNote
 from p3iv.onnx_model import SUFFIX
@@ -24,6 +25,7 @@ from p3iv.planners.onnx_planner import encoder_beside
 from p3iv.plans.answered import ReadQuery
 from p3iv.plans.conditions import Conditions
 from p3iv.plans.distribution import PlanDistribution, Steps
+from p3iv.plans.following import FollowedMoment
 from p3iv.queries import Query, QueryReader
 from p3iv.types import Array, counted, listed
 from p3iv.validation import shown
@@ -226,8 +228,7 @@ class Planner:
             >>> len(plans.plan)
             3
         """
-        if not isinstance(number, int) or not 1 <= number <= MAX_PLANS:
-            raise PlanError(f"number={shown(number)}, but it must be a whole number from 1 to {MAX_PLANS}.")
+        _check_number(number)
         if mode is not None and num_samples is None:
             raise PlanError(f"mode={shown(mode)} says how plans are sampled: pass num_samples, too.")
         query = Query(start, goal, goal_text, procedure, history, horizon, conditions or Conditions())
@@ -250,6 +251,67 @@ class Planner:
             3
         """
         return self._answering.plan(read, number, num_samples, **options)
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether the planner can follow videos.
+
+        Example:
+            >>> Planner.from_pretrained("tabletop-demo").can_follow
+            False
+        """
+        return self._backend.follow_numbers is not None
+
+    def follow(
+        self, video: str | Path | BinaryIO, goal: Moment | None = None, **options: Any
+    ) -> Iterator[FollowedMoment]:
+        """Go through a video second by second: what was probably done, what is under way, and what is left.
+
+        What is left is planned again every second, from features that are computed once; what was done before counts.
+        A planner can do so if it was trained with `--horizon 1-6` on videos with times of their steps. Memory does not
+        grow with the length of the video.
+
+        Args:
+            video: a file, the name of a video of the dataset, or bytes that arrive, such as `sys.stdin.buffer`: a
+                container that can be read from its beginning, or JPEG pictures, one per second.
+            goal: where the video is going: a moment.
+            options: goal_text, procedure, horizon and conditions of `plan`; without a goal, three steps are planned.
+                number: at most so many plans, 5 by default.
+
+        Raises:
+            P3ivError: naming the video or the option that cannot be used.
+
+        Example:
+            >>> planner = Planner.from_pretrained("runs/kitchen")  # doctest: +SKIP
+            >>> for moment in planner.follow("kitchen.mp4", goal_text="a Greek salad"):  # doctest: +SKIP
+            ...     print(moment)
+        """
+        return follow_video(self.follower(goal, **options), self._reader, video)
+
+    def follower(
+        self,
+        goal: Moment | None = None,
+        *,
+        goal_text: str | None = None,
+        procedure: str | None = None,
+        horizon: int | None = None,
+        conditions: Conditions | None = None,
+        number: int = 5,
+    ) -> Follower:
+        """What `follow` gives the seconds of a video to, for those who have their features: `Follower.add`.
+
+        Raises:
+            P3ivError: this planner cannot follow videos, or an option cannot be used.
+
+        Example:
+            >>> planner = Planner.from_pretrained("runs/kitchen")  # doctest: +SKIP
+            >>> follower = planner.follower(procedure="Greek salad")  # doctest: +SKIP
+            >>> moments = [follower.add(row) for row in rows]  # doctest: +SKIP
+        """
+        check_follows(self._backend)
+        _check_number(number)
+        query = Query(None, goal, goal_text, procedure, False, horizon, conditions or Conditions())
+        return Follower(self._backend, self._answering, self._queries.read_goal(query), number)
 
     def plan_many(self, starts: Iterable[Moment], goals: Iterable[Moment], **options: Any) -> list[PlanDistribution]:
         """The plans of many pairs: as many starts as goals, or two arrays (N, F), and the options of `plan`.
@@ -392,6 +454,11 @@ class Planner:
         if self.backend == "onnx":
             raise PlanError(f"{self._source} is an exported planner: copy the file, or share the run that it is of.")
         return self._source
+
+
+def _check_number(number: int) -> None:
+    if not isinstance(number, int) or not 1 <= number <= MAX_PLANS:
+        raise PlanError(f"number={shown(number)}, but it must be a whole number from 1 to {MAX_PLANS}.")
 
 
 def choose_encoder(planner: Path, choice: EncoderChoice | None) -> EncoderChoice | None:

@@ -80,12 +80,21 @@ class QueryReader:
         Raises:
             P3ivError: naming the part of the query that cannot be used, and what to type.
         """
-        self.check(query)
-        parts: dict[str, Array] = {"start": self._moments.read(query.start, "start")}
-        if query.goal is not None:
-            parts["goal"] = self._moments.read(query.goal, "goal")
+        self.check(query)  # before anything is encoded
+        parts: dict[str, Array] = {"start": self._moments.read(query.start, "start")[None]}
         if (before := self._read_history(query)) is not None:
-            parts["history"] = before
+            parts["history"] = before[None]
+        read = self.read_goal(query)
+        return replace(read, evidence=replace(read.evidence, **parts))
+
+    def read_goal(self, query: Query) -> ReadQuery:
+        """A query without its start and history, such as that of a video that will be followed.
+
+        Raises:
+            P3ivError: naming the part of the query that cannot be used, and what to type.
+        """
+        self.check(query)
+        parts: dict[str, Array] = {} if query.goal is None else {"goal": self._moments.read(query.goal, "goal")}
         understood = self.understand(query)
         for goal in understood:
             parts |= {} if goal.last_step is None else {"last_step": goal.last_step}

@@ -268,7 +268,7 @@ def with_more_procedures(model: onnx.ModelProto) -> None:
 
 
 HOSTILE: dict[str, Callable[[onnx.ModelProto], None]] = {
-    "its output length_slope is missing": without_last_output,
+    "its output follow_settings is missing": without_last_output,
     "its length_bias are not finite": with_infinite_bias,
     "its input start|its input history is float32": lambda model: config_with(model, min_horizon=None),
     "its output length_fit is float32": lambda model: config_with(model, min_horizon=2),

@@ -52,8 +52,8 @@ class ObservationReader:
                 f"{video}@{second:g}, but the features of this video end at {length:g} seconds: give a time from 0 to "
                 f"{length:g}."
             )
-        kept, near_rows = self._store.kept(video), rows_around(second * self._per_second, self._store.num_rows(video))
-        if kept is not None and not np.isin(near_rows, kept.seconds).all():
+        if not self.is_seen(video, second):
+            near_rows = self._near_rows(video, second)
             file = find_videos(self._folder / "videos").get(video)
             raise DatasetError(
                 f"{video}@{second:g} needs the seconds {near_rows[0]} to {near_rows[-1]} of the video, and "
@@ -61,6 +61,14 @@ class ObservationReader:
                 f"{f'Type {file}@{second:g}, or extract' if file else 'Extract'} the features of all seconds: "
                 f"p3iv extract {self._folder} --overwrite."
             )
+
+    def is_seen(self, video: str, second: float) -> bool:
+        """Whether the store has all rows around a moment; one of `extract --only-needed` lacks some."""
+        kept = self._store.kept(video)
+        return kept is None or bool(np.isin(self._near_rows(video, second), kept.seconds).all())
+
+    def _near_rows(self, video: str, second: float) -> NDArray[np.int64]:
+        return rows_around(second * self._per_second, self._store.num_rows(video))
 
     def observe(self, moments: Sequence[tuple[str, float]], shift_s: int = 0) -> Array:
         """The rows around each moment, shifted by some seconds and clipped to the video: (N, F), or (N, 3F).

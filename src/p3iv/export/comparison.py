@@ -12,7 +12,7 @@ from torch import Tensor
 from p3iv.planners.checkpoint import TrainedPlanner
 from p3iv.planners.layers import Standardised
 from p3iv.planners.onnx_planner import OnnxPlanner
-from p3iv.planners.onnx_queries import LENGTH_CONSTANTS, LENGTH_FIT, emissions_of
+from p3iv.planners.onnx_queries import FOLLOW_CONSTANTS, LENGTH_CONSTANTS, LENGTH_FIT, UNDER_WAY, emissions_of
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.plus.network import P3IVPlusNetwork
 from p3iv.planners.queries.evidence import QueryTensors
@@ -53,6 +53,8 @@ def constants_of(trained: TrainedPlanner) -> dict[str, Any]:
             found["log_both"] = weight * planner.effects.overlap.double()
     if isinstance(planner, QueryPlanner):
         found |= dict(zip(LENGTH_CONSTANTS, (planner.lengths.bias, planner.lengths.slope), strict=True))
+        numbers = vars(planner.follow_numbers)
+        found |= {name: numbers[name.removeprefix("follow_")] for name in FOLLOW_CONSTANTS}
     return found
 
 
@@ -99,6 +101,7 @@ def _scores_of(planner: Any, given: Arrays) -> Arrays:
         query = QueryTensors(**tensors)
         found = {emissions_of(horizon): planner.log_emissions(query, horizon) for horizon in planner.horizons}
         found[LENGTH_FIT] = planner.experts.score_lengths(start, goal)
+        found[UNDER_WAY] = planner.score_step_under_way(query)
     elif isinstance(planner, P3IVPlusNetwork):
         found["log_emissions"] = planner(start, goal).emissions / planner.temperature
     else:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from p3iv.export.graph import Graph
 from p3iv.export.networks import add_effects, add_tokens, at_ends, decode, encode, normalise, score_ends
-from p3iv.planners.onnx_queries import LENGTH_FIT, emissions_of
+from p3iv.planners.onnx_queries import LENGTH_FIT, UNDER_WAY, emissions_of
 from p3iv.planners.queries.experts import LinearScores
 from p3iv.planners.queries.network import MIN_WORDS
 from p3iv.planners.queries.planner import QueryPlanner
@@ -34,6 +34,7 @@ def build_queries(graph: Graph, planner: QueryPlanner) -> None:
         emissions = graph.add("Div", total, temperature, name=emissions_of(horizon))
         graph.output(emissions, "N", horizon, shape.num_actions)
     graph.output(parts.length_fit(), "N", len(planner.horizons))
+    graph.output(parts.under_way(), "N", shape.num_actions + 1)
     if float(planner.effects.weight):
         each = add_effects(graph, planner.effects, given["start"], given["goal"])
         graph.output(each, "N", shape.num_actions, dtype=np.float64)
@@ -86,6 +87,15 @@ class _Parts:
         parts = (self.start, self.goal, difference, graph.add("Mul", self.start, self.goal))
         joined = graph.add("Concat", *(normalise(graph, part) for part in parts), axis=1)
         return graph.add("MatMul", self._centred(path, joined), path.weights[0], name=LENGTH_FIT)
+
+    def under_way(self) -> str:
+        """Scores of the step under way, the last one for no step: (N, A + 1)."""
+        graph, path = self.graph, self.planner.following.under_way
+        there = graph.add("Gather", self.given["has"], np.array([HISTORY]), axis=1)  # (N, 1)
+        middle = path.center[self.planner.experts.projection.width :]
+        seen, unseen = graph.add("Mul", there, self.history), graph.add("Mul", self._not(there), middle)
+        joined = graph.add("Concat", self.start, graph.add("Add", seen, unseen), axis=1)
+        return graph.add("MatMul", self._centred(path, joined), path.weights[0], name=UNDER_WAY)
 
     def _has(self, number: int) -> str:
         """Whether one piece of evidence is there: (N, 1, 1)."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,16 @@ def rows_of(parts: Sequence[Rows]) -> Array:
     return np.concatenate(parts).astype(np.float32, copy=False)
 
 
-def clips_of(reader: VideoReader, seconds: Sequence[int], encoder: VideoEncoder) -> Iterator[Clips]:
+class FrameReader(Protocol):
+    """Gives the frames at moments in ascending order; fewer if a video that arrives has ended."""
+
+    def frames_at(self, moments: Iterable[float]) -> Iterator[Picture]: ...
+
+
+def clips_of(reader: FrameReader, seconds: Iterable[int], encoder: VideoEncoder) -> Iterator[Clips]:
     """One clip per second, (1, L, 3, S, S) each."""
     length = encoder.frames_per_clip
-    moments = [moment for second in seconds for moment in clip_moments(encoder, second)]
+    moments = (moment for second in seconds for moment in clip_moments(encoder, second))
     frames: list[NDArray[np.uint8]] = []
     for picture in reader.frames_at(moments):
         frames.append(_frame(picture, encoder))

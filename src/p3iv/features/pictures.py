@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,8 @@ class Picture:
     quarter_turns: int = 0  # counterclockwise, after the pixel aspect is applied
 
 
-def read_picture(path: Path) -> Picture:
-    """Read a picture file, rotated as its metadata say.
+def read_picture(path: Path, content: BinaryIO | None = None) -> Picture:
+    """Read a picture file, rotated as its metadata say; or its content, if it was read before.
 
     Raises:
         FeatureError: naming the file.
@@ -88,7 +88,7 @@ def read_picture(path: Path) -> Picture:
         raise MissingExtraError("Pillow", "video", "Reading a picture") from error
 
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(content or path, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise FeatureError(
                     f"{path}: a picture of {image.width} x {image.height}; {MAX_PIXELS:,} pixels at most"

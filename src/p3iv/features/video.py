@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -106,7 +106,7 @@ class VideoReader:
         """Its media type for browsers; None if they do not play it."""
         return browser_type(self._containers[0], self._stream)
 
-    def frames_at(self, moments: Sequence[float], tolerance_s: float = 0.0) -> Iterator[Picture]:
+    def frames_at(self, moments: Iterable[float], tolerance_s: float = 0.0) -> Iterator[Picture]:
         """The frames at the given seconds, which must be in ascending order.
 
         With a tolerance, any frame that is shown so many seconds before a moment, or later up to it, is used for it:
@@ -283,7 +283,12 @@ class VideoReader:
         return True
 
     def _picture(self, frame: _Frame) -> Picture:
-        require_small(frame.content.width, frame.content.height)
-        pixels = cast(NDArray[np.uint8], frame.content.to_ndarray(format="rgb24", threads=1))
-        aspect = self._stream.sample_aspect_ratio or Fraction(1)
-        return Picture(pixels, float(aspect) if aspect > 0 else 1.0, round(frame.content.rotation / 90) % 4)
+        return picture_of_frame(frame.content, self._stream)
+
+
+def picture_of_frame(content: VideoFrame, stream: VideoStream) -> Picture:
+    """The picture of a decoded frame."""
+    require_small(content.width, content.height)
+    pixels = cast(NDArray[np.uint8], content.to_ndarray(format="rgb24", threads=1))
+    aspect = stream.sample_aspect_ratio or Fraction(1)
+    return Picture(pixels, float(aspect) if aspect > 0 else 1.0, round(content.rotation / 90) % 4)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,14 @@ _WEBM_CODECS: Final = ("vp8", "vp9", "av1")
 _MP4_CODECS: Final = ("h264", "vp9", "av1")
 _EIGHT_BITS: Final = ("yuv420p", "yuvj420p")  # browsers do not play H.264 with more bits or finer colours
 
+
+class ByteSource(Protocol):
+    """Bytes that arrive, such as through a pipe."""
+
+    def read(self, number: int = -1, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+
 _DEFAULT_RATE: Final = Fraction(30)  # frames per second of a file that has neither times nor a rate
 
 
@@ -82,22 +90,37 @@ def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
     """
     with naming_faults(path):
         _require_file(path)
-        container = _open_container(path)
-        try:
-            stream = _video_stream(container)
-            stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
-            stream.codec_context.thread_count = 1
-        except BaseException:
-            container.close()
-            raise
+        return _open(f"file:{os.fspath(path)}")  # a URL, since PyAV takes names such as http:x for protocols
+
+
+def open_stream(source: ByteSource, name: Path) -> tuple[InputContainer, VideoStream]:
+    """The same for a video that arrives, such as through a pipe; `name` is used in messages.
+
+    Raises:
+        FeatureError: names the stream; raised for anything that is not a video.
+    """
+    with naming_faults(name):
+        return _open(source)
+
+
+def _open(source: str | ByteSource) -> tuple[InputContainer, VideoStream]:
+    container = _open_container(source)
+    try:
+        stream = _video_stream(container)
+        stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
+        stream.codec_context.thread_count = 1
+    except BaseException:
+        container.close()
+        raise
     return container, stream
 
 
-def _open_container(path: Path) -> InputContainer:
+def _open_container(source: str | ByteSource) -> InputContainer:
     options = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
     try:
-        # A URL, since PyAV takes names such as http:x for protocols. A title in Latin-1 must not make PyAV fail.
-        return av.open(f"file:{os.fspath(path)}", options=options, metadata_errors="replace")
+        return av.open(
+            source, "r", options=options, metadata_errors="replace"
+        )  # a title in Latin-1 must not make it fail
     except av.ArgumentError as error:  # FFmpeg's answer to other containers
         raise FeatureError(f"is damaged, or its container is not one of {', '.join(CONTAINERS)}") from error
 

@@ -23,8 +23,9 @@ from p3iv.planners.header import PlannerShape, SelectionScore
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.evidence import Answer, Answers, Evidence
+from p3iv.plans.step_filter import FollowNumbers
 from p3iv.plans.transitions import Transitions
-from p3iv.types import PlanScores
+from p3iv.types import Array, PlanScores
 
 VALIDATION_BATCH = 1024  # windows
 
@@ -144,6 +145,15 @@ class BasePlanner(nn.Module, ABC):
     def answers(self, evidence: Evidence) -> Iterator[Answers]:
         """The chains of many queries, some at a time, in their order."""
         return (Answers.of(self.answer(one)) for one in evidence.split(1))
+
+    @property
+    def follow_numbers(self) -> FollowNumbers | None:
+        """The numbers with which the planner follows a video; None if it cannot."""
+        return None
+
+    def score_under_way(self, evidence: Evidence) -> Array:
+        """Scores of the step under way at moments, the last one for no step: (N, A + 1)."""
+        raise AssertionError(f"planner={self.config.planner} cannot follow videos")
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor | None:
         """The recommended plans (B, T), if the planner chooses them itself; None if Viterbi decodes its logits."""

@@ -37,7 +37,9 @@ from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import class_of
 from p3iv.plans.draws import EnsembleSampler, Sampler, SampleSettings, join_answers
 from p3iv.plans.evidence import Answer, Answers, Evidence
+from p3iv.plans.step_filter import FollowNumbers
 from p3iv.plans.transitions import Transitions
+from p3iv.types import Array
 from p3iv.validation import cut
 
 Shape = tuple[int, ...]
@@ -80,6 +82,16 @@ class TrainedPlanner:
         members = (self.planner, *(other.planner for other in self.others))
         for parts in zip(*(member.answers(evidence) for member in members), strict=True):
             yield join_answers(parts) if self.others else parts[0]
+
+    @property
+    def follow_numbers(self) -> FollowNumbers | None:
+        """The numbers with which the planner, or the first of an ensemble, follows a video; None if it cannot."""
+        numbers = self.planner.follow_numbers
+        return numbers if numbers is not None and numbers.is_fitted else None
+
+    def score_under_way(self, evidence: Evidence) -> Array:
+        """Scores of the step under way at moments, by the first planner of an ensemble: (N, A + 1)."""
+        return self.planner.score_under_way(evidence)
 
 
 def save_best(run: Path, trained: TrainedPlanner) -> None:

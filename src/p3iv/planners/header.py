@@ -20,8 +20,9 @@ from p3iv.errors import CheckpointError, ConfigError
 from p3iv.onnx_model import SUFFIX, check_content, read_bounded
 from p3iv.plans.draws import Sampler, SampleSettings
 from p3iv.plans.evidence import Answer, Evidence
+from p3iv.plans.step_filter import FollowNumbers
 from p3iv.plans.transitions import Transitions
-from p3iv.types import PlanScores
+from p3iv.types import Array, PlanScores
 from p3iv.validation import Label, PlainText, cut, explain, parse_json, shown
 
 if TYPE_CHECKING:  # it imports torch
@@ -124,6 +125,13 @@ class Backend(Protocol):
 
     def answer(self, evidence: Evidence) -> Answer:
         """The chains of one query; only of a planner for several lengths."""
+
+    @property
+    def follow_numbers(self) -> FollowNumbers | None:
+        """The numbers with which it follows a video; None if it cannot."""
+
+    def score_under_way(self, evidence: Evidence) -> Array:
+        """Scores of the step under way at moments, the last one for no step: (N, A + 1)."""
 
     def to(self, device: str) -> Backend:
         """The same planner on another device.

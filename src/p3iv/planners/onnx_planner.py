@@ -18,7 +18,14 @@ import numpy as np
 from p3iv.errors import CheckpointError, ConfigError
 from p3iv.onnx_model import SUFFIX, OnnxModel, Port, open_model
 from p3iv.planners.header import Header, check_ensemble, header_of
-from p3iv.planners.onnx_queries import LENGTH_CONSTANTS, Ports, QueryChainSampler, QueryScorer, query_ports
+from p3iv.planners.onnx_queries import (
+    FOLLOW_CONSTANTS,
+    LENGTH_CONSTANTS,
+    Ports,
+    QueryChainSampler,
+    QueryScorer,
+    query_ports,
+)
 from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.draws import (
     BLOCK,
@@ -35,6 +42,7 @@ from p3iv.plans.draws import (
 )
 from p3iv.plans.evidence import Answer, Evidence
 from p3iv.plans.lengths import LengthWeights
+from p3iv.plans.step_filter import FollowNumbers
 from p3iv.plans.transitions import Transitions
 from p3iv.types import Array
 from p3iv.validation import cut, parse_json, shown
@@ -54,6 +62,7 @@ class OnnxPlanner:
     log_transitions: Array | None  # (A, A) of P3IV+
     log_both: Array | None  # (A, A) of P3IV+ whose effects have a weight
     lengths: LengthWeights | None = None  # of P3IV+ for several lengths
+    numbers: FollowNumbers | None = None  # of P3IV+ for several lengths, also if it cannot follow videos
     others: tuple[OnnxPlanner, ...] = ()  # the rest of an ensemble
 
     name: ClassVar[str] = "onnx"  # as a backend of `p3iv.Planner`
@@ -79,6 +88,15 @@ class OnnxPlanner:
         """The chains of one query, averaged over the ensemble."""
         own = self._queries(self.lengths).answer(evidence)
         return join_answers([own, *(other.answer(evidence) for other in self.others)]) if self.others else own
+
+    @property
+    def follow_numbers(self) -> FollowNumbers | None:
+        """The numbers with which the planner, or the first of an ensemble, follows a video; None if it cannot."""
+        return self.numbers if self.numbers is not None and self.numbers.is_fitted else None
+
+    def score_under_way(self, evidence: Evidence) -> Array:
+        """Scores of the step under way at moments, by the first planner of an ensemble: (N, A + 1)."""
+        return self._queries(self.lengths).score_under_way(evidence)
 
     def scores(self, *outputs: str, **inputs: Array) -> list[Array]:
         """Some outputs of the graph.
@@ -204,8 +222,12 @@ def _load(path: Path) -> OnnxPlanner:
         _check_matrices(found)
         transitions = Transitions(found["transitions_row"], found["transitions_paper"], _smoothing(model.metadata))
     own = {name: array.astype(np.float64) for name, array in found.items()}
-    lengths = LengthWeights(*(own[name] for name in LENGTH_CONSTANTS)) if header.config.data.has_lengths else None
-    return OnnxPlanner(path, header, transitions, model, own.get("log_transitions"), own.get("log_both"), lengths)
+    matrices = own.get("log_transitions"), own.get("log_both")
+    if not header.config.data.has_lengths:
+        return OnnxPlanner(path, header, transitions, model, *matrices)
+    lengths = LengthWeights(*(own[name] for name in LENGTH_CONSTANTS))
+    numbers = FollowNumbers(*(own[name] for name in (*FOLLOW_CONSTANTS, "log_transitions")))
+    return OnnxPlanner(path, header, transitions, model, *matrices, lengths, numbers)
 
 
 def ports_of(header: Header, *, is_rescored: bool) -> tuple[Ports, Ports, Ports]:

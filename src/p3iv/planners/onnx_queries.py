@@ -18,10 +18,20 @@ from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of
 from p3iv.plans.evidence import EVIDENCE, Addends, Answer, Evidence, shapley_addends
 from p3iv.plans.lengths import KINDS, NUM_CLUES, LengthWeights, length_clues
+from p3iv.plans.step_filter import NUM_SETTINGS
 from p3iv.types import Array
 
 LENGTH_FIT: Final = "length_fit"
 LENGTH_CONSTANTS: Final = ("length_bias", "length_slope")
+UNDER_WAY: Final = "under_way"
+FOLLOW_CONSTANTS: Final = (
+    "follow_first",
+    "follow_goes_on",
+    "follow_repeats",
+    "follow_log_share",
+    "follow_usage",
+    "follow_settings",
+)  # in the order of `FollowNumbers`
 
 Ports = dict[str, Port]
 
@@ -38,8 +48,12 @@ def query_ports(header: Header, dtype: str) -> tuple[Ports, Ports, Ports]:
     inputs = {name: Port(dtype, (None, width)) for name, width in widths.items()}
     scores = {emissions_of(horizon): Port(dtype, (None, horizon, shape.num_actions)) for horizon in horizons}
     scores[LENGTH_FIT] = Port(dtype, (None, len(horizons)))
-    sizes = ((len(KINDS), len(horizons)), (len(KINDS), NUM_CLUES))
-    return inputs, scores, {name: Port(dtype, size) for name, size in zip(LENGTH_CONSTANTS, sizes, strict=True)}
+    actions = shape.num_actions
+    scores[UNDER_WAY] = Port(dtype, (None, actions + 1))
+    lengths: list[tuple[int, ...]] = [(len(KINDS), len(horizons)), (len(KINDS), NUM_CLUES)]
+    follow = [(actions,), (actions + 1,), (actions,), (actions + 1,), (shape.num_procedures, actions), (NUM_SETTINGS,)]
+    names = (*LENGTH_CONSTANTS, *FOLLOW_CONSTANTS)
+    return inputs, scores, {name: Port(dtype, size) for name, size in zip(names, lengths + follow, strict=True)}
 
 
 class RunGraph(Protocol):
@@ -77,6 +91,10 @@ class QueryScorer:
         rows = [{name: part[row : row + 1] for name, part in given.items()} for row in range(len(evidence))]
         parts = [self._scores(names, row) for row in rows]
         return self._chain({name: np.concatenate([part[name] for part in parts]) for name in names}, horizon)
+
+    def score_under_way(self, evidence: Evidence) -> Array:
+        """Scores of the step under way at moments, the last one for no step: (N, A + 1)."""
+        return self._scores([UNDER_WAY], evidence.filled(self.header.shape.evidence_widths))[UNDER_WAY]
 
     def _addends(self, given: Mapping[str, Array], horizon: int) -> Addends:
         """What every piece of evidence adds to the log emissions of a query: (T, A) each."""

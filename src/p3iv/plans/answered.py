@@ -27,6 +27,7 @@ class ReadQuery:
     horizon: int | None = None  # None: any length
     conditions: Conditions = field(default_factory=Conditions)
     understood: tuple[str, ...] = ()  # how words were understood
+    weights: tuple[Array, Array] | None = None  # of the first step and of every later one, in logs: (A,) each
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,8 @@ class AnsweredQuery:
         Raises:
             PlanError: no plan satisfies the conditions; says why.
         """
-        chosen = answer if query.horizon is None else _slice(answer, query.horizon)
+        weighted = answer if query.weights is None else answer.weighted(*query.weights)
+        chosen = weighted if query.horizon is None else _slice(weighted, query.horizon)
         parts = tuple(restrict_chains(chosen.chains, query.conditions, names)) if query.conditions else chosen.chains
         return cls(chosen, parts, PlansOfLengths(parts, chosen.log_lengths))
 

@@ -9,7 +9,7 @@ from math import comb
 
 import numpy as np
 
-from p3iv.plans.chain import Chain
+from p3iv.plans.chain import Chain, log_sum
 from p3iv.types import Array
 
 EVIDENCE = ("start", "goal", "history", "words", "procedure")  # in JSON, texts and reasons
@@ -69,6 +69,19 @@ class Answer:
     def horizons(self) -> tuple[int, ...]:
         """The lengths of plans."""
         return tuple(chain.log_emissions.shape[1] for chain in self.chains)
+
+    def weighted(self, first: Array, later: Array) -> Answer:
+        """The same plans weighted by their first step and by every later one, in logs: (A,) each.
+
+        A length becomes more probable if its plans have larger weights. What the emissions consist of is not known.
+        """
+        extra = [np.stack([first, *[later] * (horizon - 1)]) for horizon in self.horizons]
+        chains = tuple(
+            chain.with_emissions(chain.log_emissions + more) for chain, more in zip(self.chains, extra, strict=True)
+        )
+        before, after = (np.array([one.log_normaliser()[0] for one in each]) for each in (self.chains, chains))
+        joint = self.log_lengths + after - before
+        return Answer(chains, joint - log_sum(joint))
 
 
 @dataclass(frozen=True, eq=False)

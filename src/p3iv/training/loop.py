@@ -133,7 +133,12 @@ def _train(request: TrainRequest) -> TrainResult:
     config, chosen = request.config, class_of(request.config)
     is_visual, nearby_s = chosen.is_visual(config), chosen.nearby_s(config)
     data = load_planning_data(
-        request.dataset, config.data, with_steps=is_visual, nearby_s=nearby_s, with_history=chosen.reads_history()
+        request.dataset,
+        config.data,
+        with_steps=is_visual,
+        nearby_s=nearby_s,
+        with_history=chosen.reads_history(),
+        with_follow=chosen.reads_history(),
     )
     with join_world(device) as world:
         _check_world(request.config, world)

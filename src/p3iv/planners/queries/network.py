@@ -28,6 +28,7 @@ from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.plus.network import ChainNetwork, Effects
 from p3iv.planners.queries.evidence import QueryTensors
 from p3iv.planners.queries.experts import ClosedScores, Experts, HeldOutScores
+from p3iv.planners.queries.following import FollowModel
 from p3iv.plans.evidence import GOAL, HISTORY, PROCEDURE, START, WORDS
 from p3iv.plans.transitions import log_transitions
 
@@ -73,6 +74,7 @@ class QueryNetwork(ChainNetwork):
         self.base = P3IVNetwork(shape, config.model)
         self.experts = Experts(shape.feature_width, shape.num_actions, shape.num_procedures, self.horizons)
         self.effects = Effects(shape)
+        self.following = FollowModel(self.experts.projection, shape.num_actions)
         self.pair_scale = nn.Parameter(plus.scale * positions)
         self.start_scale = nn.Parameter(plus.scale * positions)
         self.history_scale = nn.Parameter(plus.scale * positions)
@@ -102,6 +104,9 @@ class QueryNetwork(ChainNetwork):
         self.held_out: HeldOutScores | None = self.experts.fit(data)
         if self.config.plus.effects:
             self.effects.fit(data.train)
+        if data.follow is not None:
+            log_next = self.beta.detach() * self.log_transitions
+            self.following.fit(data.follow, self.experts.projection, self.experts.usage(), log_next)
 
     def forward(
         self, query: QueryTensors, horizon: int, closed: ClosedScores | None = None, own: OwnVideo | None = None
@@ -137,6 +142,12 @@ class QueryNetwork(ChainNetwork):
         inferred = (seen * self.procedure_gain * found.procedure).sum(dim=0).softmax(dim=1)
         named = query.has[:, PROCEDURE, None]
         return named * query.procedure + (1 - named) * inferred
+
+    def score_step_under_way(self, query: QueryTensors) -> Tensor:
+        """Scores of the step under way at the start, from start and history, the last one for no step: (B, A + 1)."""
+        start, history = (self.experts.projection(part) for part in (query.start, query.history))
+        scores: Tensor = self.following(start, history, query.has[:, [HISTORY]])
+        return scores
 
     def _positions(self, horizon: int) -> slice:
         first = self.experts.first_of[horizon]

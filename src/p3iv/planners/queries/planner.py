@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ from p3iv.planners.queries.lengths import LengthModel
 from p3iv.planners.queries.network import QueryNetwork
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
-from p3iv.plans.evidence import EVIDENCE, GOAL, START, Addends, Answer, Answers, Evidence, shapley_addends
+from p3iv.plans.evidence import EVIDENCE, GOAL, HISTORY, START, Addends, Answer, Answers, Evidence, shapley_addends
 from p3iv.plans.lengths import length_clues
+from p3iv.plans.step_filter import FollowNumbers
 from p3iv.types import Array, PlanScores, mean_scores
 
 _MAX_WINDOWS = 128  # of one length, that the weight of the effects is chosen on
@@ -118,6 +119,16 @@ class QueryPlanner(QueryNetwork, BasePlanner):
                 log_lengths = self.lengths.weights.log_probabilities(self._clues(query, chains), part.has)
             yield Answers(chains, log_lengths)
 
+    @property
+    def follow_numbers(self) -> FollowNumbers:
+        """The numbers with which a video is followed."""
+        return self.following.numbers(self.experts.usage(), self.beta * self.log_transitions)
+
+    @torch.no_grad()
+    def score_under_way(self, evidence: Evidence) -> Array:
+        """Scores of the step under way at moments, the last one for no step: (N, A + 1)."""
+        return _as_array(self.score_step_under_way(query_of(evidence, self.shape, self.log_transitions)))
+
     @torch.no_grad()
     def addends(self, query: QueryTensors, horizon: int) -> Addends:
         """What every piece of evidence adds to the log emissions of a query: (T, A) each."""
@@ -158,6 +169,15 @@ class QueryPlanner(QueryNetwork, BasePlanner):
         if self.config.plus.effects:
             self._weigh_effects()
         self.lengths.fit(self, data.val)
+        if data.follow is not None:
+            self.following.calibrate(self._chains_from, self.horizons)
+
+    def _chains_from(self, start: Tensor, history: Tensor, has_history: Tensor, horizon: int) -> Chain:
+        """The chains of one length without a goal, some of them with a history."""
+        query = query_of(Evidence(start=start.numpy(), history=history.numpy()), self.shape, self.log_transitions)
+        has = query.has.clone()
+        has[:, HISTORY] *= has_history.to(has)
+        return self.chain(replace(query, has=has), horizon)
 
     def _weigh_effects(self) -> None:
         """Choose one weight of the effects for all lengths."""
