@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def slow_probabilities(
 def ways(history, numbers: FollowNumbers, following: Array, share: float):  # type: ignore[no-untyped-def]
     """The steps that have ended in a history, in every way in which it can have come about, with its share."""
     found: list[tuple[set[int], float]] = [(set(), share)]
-    for (kind, a), (other, b) in zip(history, history[1:], strict=False):
+    for (kind, a), (other, b) in pairwise(history):
         if kind != "under way":
             continue
         if (other, b) != ("under way", a):
