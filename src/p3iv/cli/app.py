@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from p3iv.cli import compare, data, demo, evaluate, export, extract, plan, push, report, reproduce, score, serve, train
+from p3iv.cli import (
+    compare,
+    data,
+    demo,
+    evaluate,
+    export,
+    extract,
+    follow,
+    plan,
+    push,
+    report,
+    reproduce,
+    score,
+    serve,
+    train,
+)
 from p3iv.cli.console import err, out, print_error, print_json, print_next, print_next_training, print_note
 from p3iv.cli.help import App, Group
 from p3iv.cli.options import AsJson
@@ -59,6 +74,7 @@ app.command("train", epilog=train.EXAMPLE)(train.train_command)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate_command)
 app.command("report", epilog=report.EXAMPLE)(report.report_command)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan_command)
+app.command("follow", epilog=follow.EXAMPLE)(follow.follow_command)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve_command)
 app.command("export", epilog=export.EXAMPLE)(export.export_command)
 app.command("push", epilog=push.EXAMPLE)(push.push_command)

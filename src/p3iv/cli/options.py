@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -219,3 +221,10 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
     if not parts or not all(part.isdecimal() for part in parts):
         raise ConfigError(f"{option} {text}, but it must be whole numbers separated by commas, such as 3,4.")
     return tuple(map(int, parts))
+
+
+def use_threads(number: int) -> None:
+    """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
+    os.environ["OMP_NUM_THREADS"] = str(number)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(number)

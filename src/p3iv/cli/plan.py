@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, MAX_PLANS, MOMENT_FORMS
+from p3iv.cli.conditions import At, Before, Done, First, Including, Last, Without, read_conditions
 from p3iv.cli.console import err, out, print_json, print_next, print_note
-from p3iv.cli.help import split_words
 from p3iv.cli.options import (
     AllowDownload,
     AnyPlanner,
@@ -32,7 +31,7 @@ from p3iv.cli.options import (
     number_option,
     samples_option,
     seed_option,
-    step_option,
+    use_threads,
 )
 from p3iv.errors import ConfigError, P3ivError
 from p3iv.shipped import shipped_clips, shipped_planner
@@ -71,18 +70,13 @@ def plan_command(
             "--horizon", metavar="T", min=1, help="The number of steps; without it, any that the planner knows."
         ),
     ] = None,
-    without: Annotated[list[str] | None, step_option("--without", "Leave this step out")] = None,
-    including: Annotated[list[str] | None, step_option("--with", "This step must occur")] = None,
-    first: Annotated[str | None, typer.Option("--first", metavar="STEP", help="The first step.")] = None,
-    last: Annotated[str | None, typer.Option("--last", metavar="STEP", help="The last step.")] = None,
-    at: Annotated[
-        list[str] | None, typer.Option("--at", metavar="N STEP", help="The step at position N; may be repeated.")
-    ] = None,
-    before: Annotated[
-        list[str] | None,
-        typer.Option("--before", metavar="A B", help="Step A comes before step B, if both occur; may be repeated."),
-    ] = None,
-    done: Annotated[list[str] | None, step_option("--done", "Already done, so not done again")] = None,
+    without: Without = None,
+    including: Including = None,
+    first: First = None,
+    last: Last = None,
+    at: At = None,
+    before: Before = None,
+    done: Done = None,
     pairs: Annotated[str | None, typer.Option("--pairs", metavar="FILE|-", help=PAIRS_HELP)] = None,
     data: MovedDataset = None,
     top: Annotated[int, number_option("--top", "Number of plans to print.", max=MAX_PLANS)] = 5,
@@ -111,19 +105,12 @@ def plan_command(
     """
     from p3iv.moments import EncoderChoice
     from p3iv.planner import NUM_PLANS, Planner
-    from p3iv.plans.conditions import Conditions
 
     has_goal = any(each is not None for each in (goal, goal_text, procedure))
     if pairs is None and start is None:
         start, goal = _example_of(run, goal, has_goal=has_goal)
-    conditions = Conditions(
-        without=tuple(without or ()),
-        including=tuple(including or ()),
-        first=first,
-        last=last,
-        at=tuple(_position(*split_words(text)) for text in at or ()),
-        before=tuple(split_words(text) for text in before or ()),
-        done=tuple(done or ()),
+    conditions = read_conditions(
+        without=without, including=including, first=first, last=last, at=at, before=before, done=done
     )
     if mode is not None and samples is None:
         raise ConfigError(f"--mode {mode} says how plans are sampled: pass --samples N, too.")
@@ -131,7 +118,7 @@ def plan_command(
         raise ConfigError(f"--data {data}, but there is no such folder.")
     chosen = EncoderChoice(encoder, weights, allow_download)
     _check_moments(start, goal, pairs, svg, has_encoder=chosen != EncoderChoice())
-    _use_threads(threads)
+    use_threads(threads)
     planner = Planner.from_pretrained(
         run, device=device, backend=backend, ensemble=ensemble or (), data=data, encoder=chosen, on_note=print_note
     )
@@ -156,12 +143,6 @@ def plan_command(
         _plan_pairs(pairs, plan, top, as_json=as_json)
     elif start is not None:
         _show_one(plan(start, goal), top, svg, as_json=as_json)
-
-
-def _position(number: str, step: str) -> tuple[int, str]:
-    if not number.isdecimal():
-        raise ConfigError(f"--at {number} {step}, but N must be a position from 1, such as --at 2 STEP.")
-    return int(number), step
 
 
 def _check_moments(
@@ -248,10 +229,3 @@ def _example_of(run: Path, goal: str | None, *, has_goal: bool) -> tuple[str, st
     example = shipped_clips(str(run))[0]
     print_note(f"an example: {example.command}")
     return example.start, None if has_goal else example.goal
-
-
-def _use_threads(number: int) -> None:
-    """Limit the threads of torch, whether or not it is imported later: an exported planner does without."""
-    os.environ["OMP_NUM_THREADS"] = str(number)
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(number)

@@ -47,6 +47,30 @@ class FollowedMoment:
             f"{as_percent(probability)}  left: {left} {as_percent(self.left.plan_probability)}"
         )
 
+    def to_text(self, previous: FollowedMoment | None = None) -> str:
+        """Some lines for people: what was done since a moment before, what is under way and what is left."""
+        known = set() if previous is None else {one.step for one in previous.done}
+        fresh = [f"{one.step} ({as_percent(one.probability)})" for one in self.done if one.step not in known]
+        step, probability = self.now[0]
+        lines = [f"done  {', '.join(fresh)}"] if fresh else []
+        lines += [
+            f"now   {step or 'no step'} ({as_percent(probability)})",
+            f"left  {' -> '.join(self.left.plan)} ({as_percent(self.left.plan_probability)})",
+        ]
+        clock = f"{self.second // 60}:{self.second % 60:02}"
+        return "\n".join(f"{text:>7}  {line}" for text, line in zip((clock, "", ""), lines, strict=False))
+
+    def to_summary(self) -> str:
+        """Everything that was done, with times."""
+        if not self.done:
+            return f"Nothing was probably done until {self.second} s."
+        lines = [
+            f"  {one.start_s // 60}:{one.start_s % 60:02} to {one.end_s // 60}:{one.end_s % 60:02}  {one.step} "
+            f"({as_percent(one.probability)})"
+            for one in self.done
+        ]
+        return "\n".join([f"done until {self.second // 60}:{self.second % 60:02}:", *lines])
+
     def to_dict(self) -> dict[str, Any]:
         """The fields of the JSON of `p3iv follow`."""
         return {
