@@ -190,7 +190,8 @@ def test_a_cell_needs_what_its_labels_say(name: str) -> None:
         words, settings = [row.group, row.label, column.group, column.label], dict(spec.settings)
         assert [METRIC_OF_LABEL[word] for word in words if word in METRIC_OF_LABEL] == [spec.metric]
         horizons = [int(word[2:]) for word in words if re.fullmatch(r"T=\d", word)]
-        assert spec.horizon == (horizons[0] if horizons else None if name == "queries-open" else 3)
+        unknown = name == "queries-open" or column.group == "unknown"
+        assert spec.horizon == (horizons[0] if horizons else None if unknown else 3)
         assert len(horizons) <= 1
         is_second = row.label.endswith("(Protocol 2)") or row.label == "PlaTe"
         assert settings.get("data.protocol", 1) == (2 if is_second else 1)
@@ -203,20 +204,20 @@ def test_a_cell_needs_what_its_labels_say(name: str) -> None:
 
 
 def test_rows_of_queries_are_told_what_they_are_called() -> None:
-    for name in ("queries", "queries-open"):
+    for name in ("queries", "queries-open", "queries-evidence"):
         entry = table(name)
         for row, _, spec in cells_of(entry):
             if row.label in MIXES.values():
                 assert MIXES[spec.evidence] == row.label
             elif spec.evidence:
                 assert spec.evidence == PICTURES
-            subtracted = "difference" in row.label
+            subtracted = "difference" in f"{row.group} {row.label}"
             assert (spec.minus is not None) == subtracted
             if spec.minus:
                 assert spec.minus.metric == spec.metric
                 assert (spec.minus.horizon, spec.minus.minus) == (spec.horizon, None)
         shown = {spec.evidence for _, _, spec in cells_of(entry)} - {()}
-        assert set(MIXES) - shown == (set() if name == "queries-open" else {("start",)})
+        assert set(MIXES) - shown == ({("start",)} if name == "queries" else set())
 
 
 def test_tables_print_the_same_figure_for_the_same_cell_with_one_exception() -> None:
@@ -243,7 +244,7 @@ def test_tables_share_their_runs() -> None:
     assert list_together().runs_per_seed < 0.6 * sum(entry.runs_per_seed for entry in entries)
     by_name = {entry.name: entry.runs_per_seed for entry in entries}
     assert (by_name["losses"], by_name["memory"], by_name["viterbi"], by_name["figure-1"]) == (3, 4, 1, 0)
-    assert (by_name["queries"], by_name["queries-open"]) == (5, 7)
+    assert (by_name["queries"], by_name["queries-open"], by_name["queries-evidence"]) == (5, 7, 1)
     assert sample_numbers() == [150, 500, 1500, 2500]
 
 

@@ -35,7 +35,7 @@ from p3iv.tabletop.make import make_tabletop
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import Progress
 
-NAMES = ("queries", "queries-open")
+NAMES = ("queries", "queries-open", "queries-evidence")
 LENGTHS = (1, 2, 3, 4, 5, 6)
 SETTINGS = SampleSettings(5)
 TWO_SEEDS = RunOptions(seeds=(0, 1))
@@ -199,7 +199,7 @@ def test_scores_have_a_line_per_run_evidence_length_and_metric(asked: ReproduceR
     assert {row["length"] for row in rows if row["horizon"] == "1-6"} == {*map(str, LENGTHS), "unknown", "frequent"}
     windows = {int(row["windows"]) for row in rows if row["length"] == "3"}
     assert len(windows) == 1
-    for name in NAMES:
+    for name in NAMES[:2]:
         for row in cells(asked, name):
             if row["metric"] == "training_cpu_s" or "difference" in row["row"] or "each" in row["row"]:
                 continue
@@ -289,6 +289,22 @@ def test_windows_are_paired_in_any_order_and_over_seeds(asked: ReproduceRequest,
     assert block.rankings == ()
 
 
+def test_a_difference_is_that_of_the_seeds_that_both_rows_have(asked: ReproduceRequest, tmp_path: Path) -> None:
+    values = {"one": np.full((2, 24), 0.75), "fixed": np.repeat([[0.5], [0.25]], 24, axis=1)}
+    finished = write_scores(tmp_path, asked.data[0], values, dict.fromkeys(values, np.arange(24)))
+    table, [source] = queries_table(), open_sources(asked.data)
+    spec = table.cell_spec(table.rows[2], table.columns[0])
+    assert spec is not None
+    needed = runs_for_cell(spec, source, TWO_SEEDS)
+    value = finished.cell_value(spec, needed, source.fingerprint)
+    assert (value.value, value.seeds, value.is_partial) == (0.375, (0, 1), False)
+    assert needed.minus is not None
+    shutil.rmtree(needed.minus.runs[0].folder(tmp_path))
+    value = finished.cell_value(spec, needed, source.fingerprint)
+    assert (value.value, value.by_seed, value.seeds, value.is_partial) == (0.5, (0.5,), (1,), True)
+    assert value.problem == "not run yet"
+
+
 def test_other_windows_are_not_paired(asked: ReproduceRequest, tmp_path: Path) -> None:
     values = {kind: np.zeros((2, 24)) for kind in ("one", "fixed")}
     orders = {"one": np.arange(24), "fixed": np.arange(23)}
@@ -300,6 +316,16 @@ def test_other_windows_are_not_paired(asked: ReproduceRequest, tmp_path: Path) -
     value = finished.cell_value(spec, runs_for_cell(spec, source, TWO_SEEDS), source.fingerprint)
     assert value.is_empty
     assert value.problem == "the two have no scores of the same windows"
+
+
+def test_evidence_is_compared_seed_by_seed(asked: ReproduceRequest) -> None:
+    row = cells(asked, "queries-evidence")[8 * 2]  # the third row of eight columns
+    assert (row["row"], row["column_group"]) == (MIXES[("start", "goal", "procedure")], "T=3")
+    arrays = np.load(asked.out / "runs" / row["runs"] / "scores_queries.npz")
+    here = arrays["lengths"] == 3
+    told, base = (torch.from_numpy(arrays[f"success_rate.start-goal{more}.known"][here]) for more in ("-procedure", ""))
+    clusters = Clusters.of(arrays["videos"][here].tolist())
+    check(row, paired_intervals({"success_rate": told - base}, clusters)["success_rate"])
 
 
 def test_the_most_frequent_length_is_compared_seed_by_seed(asked: ReproduceRequest) -> None:

@@ -181,7 +181,7 @@ def _show(result: FillResult, target: Path) -> None:
     for name, what in result.provenance.lines:
         out.print(f"{name}: {what}", style="dim")
     number = filled_text(result.tables)
-    out.print(f"cells filled: {number} -> {target}/index.html, {target}/tables, {target}/runs.csv")
+    out.print(f"cells filled: {number} -> {target}/index.html, {target}/tables, {target}/runs.csv, {target}/scores.csv")
 
 
 def _print_block(filled: FilledTable, block: Block) -> None:

@@ -112,25 +112,28 @@ class FinishedRuns:
         if metric.group == "data":
             count = self.window_counts[fingerprint].get(f"{spec.metric}.{spec.horizon}")
             return CellValue(count) if count else CellValue(NAN, problem="no window of this horizon")
-        done = [runs for runs in needed.by_seed if all(self.has_scores(run, needed.sampling) for run in runs)]
-        missing = [run for part in needed.parts for run in part.runs if not self.has_scores(run, part.sampling)]
-        problem = "; ".join(dict.fromkeys(map(self._why_missing, missing)))
-        if not done or (needed.minus and missing):
-            return CellValue(NAN, problem=problem)
+        lacks = {run.key for part in needed.parts for run in part.runs if not self.has_scores(run, part.sampling)}
+        seeds = range(len(needed.by_seed))
+        done = needed.of_seeds(
+            [n for n in seeds if not any(run.key in lacks for part in needed.parts for run in part.by_seed[n])]
+        )
+        missing = {run.key: run for part in needed.parts for run in part.runs if run.key in lacks}
         value = CellValue(
             NAN,
-            seeds=tuple(runs[0].config.seed for runs in done),
-            runs=tuple(run.key for runs in done for run in runs),
-            num_expected=len(needed.by_seed),
-            problem=problem,
+            seeds=tuple(runs[0].config.seed for runs in done.by_seed),
+            runs=tuple(dict.fromkeys(run.key for part in done.parts for run in part.runs)),
+            num_expected=len(seeds),
+            problem="; ".join(dict.fromkeys(map(self._why_missing, missing.values()))),
         )
-        if spec.minus and needed.minus:
-            return self._subtract(value, (spec, needed), (spec.minus, needed.minus))
+        if not done.by_seed:
+            return value
+        if spec.minus and done.minus:
+            return self._subtract(value, (spec, done), (spec.minus, done.minus))
         if metric.group == "cost":
-            figures = tuple(sum(float(self.facts(run)[metric.name]) for run in runs) for runs in done)
+            figures = tuple(sum(float(self.facts(run)[metric.name]) for run in runs) for runs in done.by_seed)
             average = statistics.median if spec.metric == "milliseconds_per_plan" else statistics.mean
             return replace(value, value=average(figures), by_seed=figures, spread=_spread(figures))
-        return self._score(value, spec, replace(needed, by_seed=tuple(done)))
+        return self._score(value, spec, done)
 
     def _score(self, value: CellValue, spec: CellSpec, needed: CellRuns) -> CellValue:
         metric, as_released = str(spec.metric), METRICS[str(spec.metric)].released
@@ -156,7 +159,7 @@ class FinishedRuns:
     ) -> CellValue:
         interval = self.difference(one, other)
         if interval is None:
-            return replace(value, seeds=(), problem="the two have no scores of the same windows")
+            return replace(value, problem="the two have no scores of the same windows")
         means = [self.window_values(spec, needed).values.double().nanmean(dim=1) for spec, needed in (one, other)]
         return replace(
             value,
@@ -164,7 +167,6 @@ class FinishedRuns:
             low=interval.low,
             high=interval.high,
             by_seed=tuple((means[0] - means[1]).tolist()),
-            runs=tuple(dict.fromkeys(run.key for _, needed in (one, other) for run in needed.runs)),
         )
 
     def window_values(self, spec: CellSpec, needed: CellRuns) -> WindowValues:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from p3iv.catalogue import METRICS, Metric
@@ -142,11 +142,13 @@ class Block:
 
     @property
     def tie_notes(self) -> list[str]:
-        """The groups of a table without published figures whose best rows have the same value in the first column."""
-        notes = []
-        for group in dict.fromkeys(row[0].row.group for row in self.cells if not self.paper_name):
+        """The groups whose best rows have the same value in the first column, in tables that have rankings."""
+        notes: list[str] = []
+        if self.paper_name or _has_differences(self.cells):
+            return notes
+        for group in dict.fromkeys(row[0].row.group for row in self.cells):
             column = [row[0] for row in self.cells if row[0].row.group == group]
-            filled = [cell for cell in column if cell.value and not cell.value.is_empty and not cell.is_difference]
+            filled = [cell for cell in column if cell.value and not cell.value.is_empty]
             best = best_of(filled) or next(iter(filled), None)
             if best is None or best.metric is None or best.metric.group not in SCORED:
                 continue
@@ -246,6 +248,11 @@ def best_of(cells: Sequence[Cell]) -> Cell | None:
     return None if best is None else filled[values.index(best)]
 
 
+def _has_differences(rows: Iterable[Sequence[Cell]]) -> bool:
+    """Whether a table says itself which of its rows it compares."""
+    return any(cell.is_difference for row in rows for cell in row)
+
+
 def _joined(names: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
@@ -273,12 +280,11 @@ def _block(table: Table, source: Source, paper_name: str | None, runs_of: RunsOf
     columns = list(zip(table.columns, zip(*rows, strict=True), strict=True))
     orders = [(column, compare.order(cells)) for column, cells in columns]
     groups = dict.fromkeys(row.group for row in table.rows)
-    has_differences = any(cell.is_difference for row in rows for cell in row)  # the table says what it compares
     rankings = [
         compare.ranking([cell for cell in cells if cell.row.group == group])
         for group in groups
         for _, cells in columns
-        if not paper_name and not has_differences
+        if not paper_name and not _has_differences(rows)
     ]
     return Block(
         source,

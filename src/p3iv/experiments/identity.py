@@ -37,6 +37,7 @@ CODE = (
     "features/",
     "encoders/",
     "data/folder.py",
+    "data/following.py",
     "data/observations.py",
     "data/padding.py",
     "data/stats.py",

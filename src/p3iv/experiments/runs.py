@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -173,6 +173,11 @@ class CellRuns:
     def runs(self) -> tuple[Run, ...]:
         """All of them, without those of the cell that is subtracted."""
         return tuple(run for runs in self.by_seed for run in runs)
+
+    def of_seeds(self, numbers: Sequence[int]) -> CellRuns:
+        """The runs of some seeds, by their place among all seeds."""
+        by_seed = tuple(self.by_seed[number] for number in numbers)
+        return replace(self, by_seed=by_seed, minus=self.minus.of_seeds(numbers) if self.minus else None)
 
     @property
     def parts(self) -> tuple[CellRuns, ...]:
