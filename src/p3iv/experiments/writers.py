@@ -94,7 +94,7 @@ def _csv_line(filled: FilledTable, block: Block, cell: Cell) -> dict[str, str]:
         line
         | {name: "" if math.isnan(figure) else f"{metric.scale * figure:.4f}" for name, figure in figures.items()}
         | {"seeds": " ".join(map(str, value.seeds)), "runs": " ".join(value.runs), "why": plain_cell(value.problem)}
-        | {"by_seed": plain_cell(" ".join(f"{metric.scale * figure:.4f}" for figure in value.by_seed))}
+        | {"by_seed": " ".join(f"{metric.scale * figure:.4f}" for figure in value.by_seed)}
     )
 
 
