@@ -79,7 +79,7 @@ def jpegs(pictures: list[np.ndarray]) -> bytes:
 def follow_unweighted(planner: Planner, video: str | Path, **options: Any) -> Iterator[FollowedMoment]:
     """Follow a video, but plan what is left from each moment alone."""
     follower = planner.follower(**options)
-    follower._filter.numbers.settings[3:] = 0.0
+    follower._filter.numbers.settings[4:] = 0.0
     return follow_video(follower, planner.moments, video)
 
 

@@ -89,6 +89,7 @@ def metrics() -> str:
     titles = {
         "plans": "Plans: the recommended plan of every window",
         "lengths": "Unknown length: the plan may be longer or shorter than the reference",
+        "following": "Following: moments of a video that is followed",
         "samples": "Samples: the distribution of the sampled plans",
         "chain": "Exact: the probabilities of the chain, without samples",
         "released": "As released: what published code computes",

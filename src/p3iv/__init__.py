@@ -22,6 +22,7 @@ __all__ = [
     "check",
     "compare",
     "evaluate",
+    "evaluate_following",
     "export_planner",
     "extract",
     "import_dataset",
@@ -36,6 +37,7 @@ __all__ = [
 if TYPE_CHECKING:
     from p3iv.api.datasets import align, check, extract, import_dataset, make_tabletop, simulate, stats
     from p3iv.api.exporting import export_planner
+    from p3iv.api.following import evaluate_following
     from p3iv.api.runs import compare, evaluate, score, train, write_report
     from p3iv.errors import P3ivError
     from p3iv.planner import Planner
@@ -46,6 +48,7 @@ else:
     _MODULES = {
         "p3iv.api.datasets": ("align", "check", "extract", "import_dataset", "make_tabletop", "simulate", "stats"),
         "p3iv.api.exporting": ("export_planner",),
+        "p3iv.api.following": ("evaluate_following",),
         "p3iv.api.runs": ("compare", "evaluate", "score", "train", "write_report"),
         "p3iv.errors": ("P3ivError",),
         "p3iv.planner": ("Planner",),

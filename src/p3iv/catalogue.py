@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Direction = Literal["higher", "lower", "neither"]  # which values are better
-Group = Literal["plans", "lengths", "samples", "chain", "released", "cost", "data"]
-# plans: one plan per window, by decoder; lengths: for plans of unknown length only; samples: sampled plans, by mode;
-# chain: exact probabilities, without samples; released: as released code computes it; cost: of a run; data: counted in
-# the windows, without a planner
+Group = Literal["plans", "lengths", "following", "samples", "chain", "released", "cost", "data"]
+# plans: one plan per window, by decoder; lengths: for plans of unknown length only; following: of moments of a video
+# that is followed; samples: sampled plans, by mode; chain: exact probabilities, without samples; released: as released
+# code computes it; cost: of a run; data: counted in the windows, without a planner
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓", "neither": ""}
 UNDEFINED = "-"  # the text of a value that is nan
@@ -157,6 +157,18 @@ METRICS = _by_name(
         "open_nll", "open NLL", "negative log-likelihood over all lengths", "nats", 2, "lower", "lengths",
         "of the reference under the chain's own probabilities of plans of all lengths, smoothed by 1 %",
         any_length=True,
+    ),
+    Metric(
+        "now_accuracy", "now", "step under way", "%", 1, "higher", "following",
+        "moments whose most probable step under way, which may be none, is the right one",
+    ),
+    Metric(
+        "done_iou", "done", "steps done", "%", 1, "higher", "following",
+        "overlap of the steps that were more probably done than not with those that were",
+    ),
+    Metric(
+        "next_accuracy", "next", "first step left", "%", 1, "higher", "following",
+        "moments at which the plan of what is left begins with the step under way or, if there is none, the next one",
     ),
     Metric(
         "kl", "KL", "KL divergence", "nats", 2, "lower", "samples",

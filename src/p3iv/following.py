@@ -99,10 +99,9 @@ class Follower:
         )
 
     def _now(self) -> tuple[tuple[str | None, float], ...]:
-        found: list[tuple[str | None, float]] = [(None, self._filter.no_step)]
-        best = np.argsort(-self._filter.under_way, kind="stable")[:NUM_NOW].tolist()
-        found += [(self._names[action], float(self._filter.under_way[action])) for action in best]
-        return tuple(sorted(found, key=lambda entry: -entry[1])[:NUM_NOW])
+        names = (*self._names, None)
+        best = np.argsort(-self._filter.now, kind="stable")[:NUM_NOW].tolist()
+        return tuple((names[action], float(self._filter.now[action])) for action in best)
 
 
 class _RowWindow:

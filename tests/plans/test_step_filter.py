@@ -24,7 +24,7 @@ def some_numbers(seed: int) -> FollowNumbers:
         repeats=random.uniform(0.0, 0.5, NUM_ACTIONS),
         log_share=np.log(random.dirichlet(np.ones(NUM_ACTIONS + 1))),
         usage=random.dirichlet(np.ones(NUM_ACTIONS), 2),
-        settings=np.array([0.3, 2.0, 0.7, 0.5, 1.0]),
+        settings=np.array([0.3, 2.0, 0.7, 0.9, 0.5, 1.0]),
         log_next=random.standard_normal((NUM_ACTIONS, NUM_ACTIONS)),
     )
 
@@ -93,6 +93,19 @@ def ways(history, numbers: FollowNumbers, following: Array, share: float):  # ty
     return found
 
 
+def slow_now(numbers: FollowNumbers, scores: list[Array | None], procedure: Array | None) -> Array:
+    """Half the classifier, half the model whose last second has another weight."""
+    under_way, no_step, _ = slow_probabilities(numbers, [*scores[:-1], None], procedure)
+    model, last = np.append(under_way, no_step), scores[-1]
+    if last is None:
+        return model
+    classes = np.exp(numbers.settings[1] * last) / np.exp(numbers.settings[1] * last).sum()
+    share = np.exp(numbers.log_share) ** step_filter.SHARE_EXPONENT
+    model = model * (classes / share) ** numbers.settings[3]
+    mixed: Array = (model / model.sum() + classes) / 2
+    return mixed
+
+
 @given(seed=st.integers(0, 10_000), seconds=st.integers(1, 4), has_procedure=st.booleans())
 def test_probabilities_are_sums_over_all_histories(seed: int, seconds: int, has_procedure: bool) -> None:
     random, numbers = np.random.default_rng(seed + 1), some_numbers(seed)
@@ -108,6 +121,7 @@ def test_probabilities_are_sums_over_all_histories(seed: int, seconds: int, has_
     np.testing.assert_allclose(found.no_step, no_step, atol=1e-12)
     np.testing.assert_allclose(found.done, done, atol=1e-12)
     np.testing.assert_allclose(found.first_left.sum(), 1.0)
+    np.testing.assert_allclose(found.now, slow_now(numbers, scores, procedure), atol=1e-12)
 
 
 def test_steps_that_were_never_probable_are_left_out_at_little_cost() -> None:

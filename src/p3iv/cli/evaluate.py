@@ -22,6 +22,7 @@ from p3iv.catalogue import (
     metrics_of,
 )
 from p3iv.cli.console import out, print_json, print_next, print_note, print_table, progress
+from p3iv.cli.follow_scores import refuse_with_follow, show_following
 from p3iv.cli.options import (
     AsJson,
     Device,
@@ -85,6 +86,9 @@ def evaluate_command(
         float, typer.Option("--dropout", metavar="P", help="Dropout at inference in place of latents.")
     ] = 0.0,
     ensemble: Ensemble = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Score how it follows whole videos instead; only with --data and --side.")
+    ] = False,
     device: Device = "auto",
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -96,6 +100,12 @@ def evaluate_command(
     on. A planner for several lengths is scored with the number of steps unknown and, for every length, with the number
     known; a table shows both for all that it can be told.
     """
+    if follow:
+        refuse_with_follow(
+            horizon=horizon, samples=samples, ensemble=ensemble, input_noise=input_noise, dropout=dropout
+        )
+        show_following(run, data, cast(Side, side), device=device, threads=threads, as_json=as_json)
+        return
     from p3iv.api.runs import evaluate  # torch takes a second to import
 
     with progress() as show:

@@ -1,8 +1,7 @@
 """The numbers of `plans.step_filter`, with which a video is followed, fitted to training and validation videos.
 
 The step under way is scored by ridge regression from the moment and from what came before it, as in the other
-closed-form parts. With history it has 68 instead of 66 % of the seconds of validation videos of IKEA ASM right, and
-47 % on the tabletop either way.
+closed-form parts.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from p3iv.plans.step_filter import NUM_SETTINGS, FollowNumbers, StepFilter
 from p3iv.types import Array
 
 SCALES = (3.0, 5.0, 8.0, 12.0, 18.0, 25.0, 35.0)  # of the scores
-WEIGHTS = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0)  # of what a second shows
+WEIGHTS = (0.05, 0.1, 0.2, 0.35)  # of what a second shows, for the seconds after it
+NOW_WEIGHTS = (0.2, 0.35, 0.6, 1.0)  # the same for the second itself
 PLAN_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of what is known of the first step, and of what was done
 _MOMENTS_PER_VIDEO = 12  # of validation videos, whose plans choose the two weights
 
@@ -84,14 +84,15 @@ class FollowModel(nn.Module):
         rows = self.inputs(start, history, there[:, None].to(start))
         held_out = self.under_way.fit([rows], train.groups, train.action_ids[:, None])[:, 0].double()
         scale = max(SCALES, key=lambda one: _mean_log(one * held_out, train.action_ids))
-        self.settings.copy_(torch.tensor([timing.pause_share, scale, WEIGHTS[0], 0.0, 0.0]))
+        self.settings.copy_(torch.tensor([timing.pause_share, scale, WEIGHTS[0], WEIGHTS[0], 0.0, 0.0]))
         scored = [(video, seconds, self._scores(seconds, projection)) for video, seconds in data.val]
 
-        def fit_of(weight: float) -> float:
-            self.settings[2] = weight
+        def fit_of(weights: tuple[float, float]) -> float:
+            self.settings[2:4] = torch.tensor(weights)
             return float(np.mean(np.concatenate([self._logs(*each, usage, log_next) for each in scored])))
 
-        self.settings[2] = max(WEIGHTS, key=fit_of)
+        pairs = [(weight, now) for weight in WEIGHTS for now in NOW_WEIGHTS if now >= weight]
+        self.settings[2:4] = torch.tensor(max(pairs, key=fit_of))
         self._known = [one for each in scored for one in self._known_moments(*each, usage, log_next)]
 
     def calibrate(self, chains_of: Callable[[Tensor, Tensor, Tensor, int], Chain], horizons: Sequence[int]) -> None:
@@ -105,12 +106,12 @@ class FollowModel(nn.Module):
         parts = [part for horizon in horizons if (part := self._parts(chains_of, horizon))]
         for first in PLAN_WEIGHTS:
             for done in PLAN_WEIGHTS:
-                self.settings[3:] = torch.tensor([first, done])
+                self.settings[4:] = torch.tensor([first, done])
                 logs = [_plan_logs(*part, self.settings.double().numpy()) for part in parts]
                 mean = float(np.concatenate(logs).mean()) if logs else -np.inf
                 if mean > found:
                     best, found = (first, done), mean
-        self.settings[3:] = torch.tensor(best)
+        self.settings[4:] = torch.tensor(best)
 
     def _parts(
         self, chains_of: Callable[[Tensor, Tensor, Tensor, int], Chain], horizon: int
@@ -132,9 +133,7 @@ class FollowModel(nn.Module):
         filtered = StepFilter(self.numbers(usage, log_next), tracks=False)
         logs = []
         for row in _run(filtered, video, scores):
-            action = int(seconds.action_ids[row])
-            probability = filtered.no_step if action == len(self.first) else float(filtered.under_way[action])
-            logs.append(np.log(max(probability, 1e-9)))
+            logs.append(np.log(max(float(filtered.now[int(seconds.action_ids[row])]), 1e-9)))
         return np.array(logs)
 
     def _known_moments(
