@@ -141,16 +141,23 @@ def first_line(value: object) -> str:
     return _joined(inspect.getdoc(value) or "")
 
 
+def members_of(kind: type) -> Iterator[tuple[str, object]]:
+    """What a class and those of this package that it inherits from define, from the first of them on."""
+    for each in reversed(kind.__mro__):
+        if each.__module__.startswith("p3iv."):
+            yield from vars(each).items()
+
+
 def methods_of(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public methods that a class defines, in the order of the source."""
-    for name, value in vars(kind).items():
+    """The public methods that a class of ours defines or inherits, in the order of the source."""
+    for name, value in members_of(kind):
         if not name.startswith("_") and isinstance(value, classmethod | staticmethod) | inspect.isfunction(value):
             yield name, getattr(kind, name)
 
 
 def properties_of(kind: type) -> Iterator[tuple[str, object]]:
-    """The public properties that a class defines."""
-    for name, value in vars(kind).items():
+    """The public properties that a class of ours defines or inherits."""
+    for name, value in members_of(kind):
         if not name.startswith("_") and isinstance(value, property):
             yield name, value
 

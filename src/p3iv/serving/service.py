@@ -18,7 +18,8 @@ from p3iv.data.folder import Dataset
 from p3iv.environment import own_version
 from p3iv.errors import P3ivError
 from p3iv.hub import find_planner
-from p3iv.planner import Planner, choose_encoder
+from p3iv.loaded_planner import choose_encoder
+from p3iv.planner import Planner
 from p3iv.planners.backends import file_of
 from p3iv.serving.examples import StepExamples, find_step_picture
 from p3iv.serving.jobs import EncoderFacts, PictureFacts, VideoFacts, describe_encoder, set_up
