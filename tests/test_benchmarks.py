@@ -11,6 +11,7 @@ import pytest
 
 TINY = {
     "conditions": ["--plans", "10", "--repeats", "1"],
+    "following": ["--hours", "0.01", "--actions", "20", "--height", "90"],
     "exported_encoder": ["--videos", "8", "--epochs", "1"],
     "extraction": ["--videos", "3", "--encoders", "efficientnet-lite0", "--repeats", "1"],
     "import_features": ["--videos", "3", "--rows", "4", "--width", "8", "--repeats", "1"],
