@@ -17,7 +17,8 @@ from PIL import Image
 from conftest import MakeOnce
 from p3iv import Conditions, Planner
 from p3iv.data.folder import Dataset, open_dataset
-from p3iv.data.following import TimedStep, measure_timing
+from p3iv.data.following import measure_timing
+from p3iv.data.seconds import TimedStep
 from p3iv.errors import FeatureError, P3ivError, PlanError
 from p3iv.export.planner import export_planner
 from p3iv.features.video import VideoReader

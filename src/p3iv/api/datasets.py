@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from p3iv.api.runs import torch_unchanged
+from p3iv.api.threads import torch_unchanged
 from p3iv.encoders.registry import DEFAULT_ENCODER
 from p3iv.errors import ConfigError
 

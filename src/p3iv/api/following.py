@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from p3iv.api.runs import torch_unchanged
+from p3iv.api.threads import torch_unchanged
 from p3iv.errors import warn_caller
 from p3iv.types import OnProgress, Side
 

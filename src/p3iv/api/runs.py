@@ -7,11 +7,11 @@ should know goes to `on_note`, and how far the work is to `progress`. Heavy libr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from p3iv.api.threads import torch_unchanged
 from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, PICTURES
 from p3iv.errors import warn_caller
 
@@ -375,26 +375,6 @@ def compare(
     )
     with torch_unchanged():
         return Comparison.of(request.out, run_comparison(request))
-
-
-@contextmanager
-def torch_unchanged(threads: int | None = None) -> Iterator[None]:
-    """Use so many threads of torch inside; afterwards its threads and random numbers are as before."""
-    import torch  # takes a second to import
-
-    from p3iv.errors import ConfigError
-
-    if threads is not None and threads < 1:
-        raise ConfigError(f"--threads {threads}, but it must be at least 1.")
-    before = torch.get_num_threads()
-    try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            if threads is not None:
-                torch.set_num_threads(threads)
-            yield
-    finally:
-        if torch.get_num_threads() != before:
-            torch.set_num_threads(before)
 
 
 def _split(split: str | Path) -> dict[str, object]:

@@ -1,18 +1,18 @@
-"""The seconds of videos with the step that is under way in each: what following a video is learned from."""
+"""Read the seconds of videos with the step that is under way in each, and how long steps take."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from p3iv.data.folder import Dataset, require_features
 from p3iv.data.observations import ObservationReader
+from p3iv.data.seconds import FollowData, FollowedVideo, Seconds, StepTiming, TimedStep
+from p3iv.data.tensors import PlanningData
 from p3iv.types import Array, Video, Vocabulary
 
 SECONDS_PER_STEP = 6  # of a training step, at equal distances
@@ -21,58 +21,6 @@ MAX_TRAIN_BYTES = 96 << 20  # of the observations of training seconds; of larger
 MAX_VAL_SECONDS = 3000  # of all validation videos that are followed
 _PRIOR_STEPS = 2.0  # steps of mean duration that are added to those of every action
 _MIN_PAUSE_S = 1.0  # shorter ones are none
-
-
-@dataclass(frozen=True)
-class TimedStep:
-    """A step with times."""
-
-    action: int
-    start_s: float
-    end_s: float
-
-
-@dataclass(frozen=True, eq=False)
-class Seconds:
-    """Observations at whole seconds, as a planner sees a start and what came before it."""
-
-    start: Tensor  # (n, F)
-    history: Tensor  # (n, F)
-    has_history: Tensor  # (n,) bool
-    action_ids: Tensor  # (n,): the step under way; A: none
-    groups: Tensor  # (n,): the number of the video
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-
-@dataclass(frozen=True, eq=False)
-class FollowedVideo:
-    """A video whose steps are known."""
-
-    id: str
-    steps: tuple[TimedStep, ...]
-    num_seconds: int
-    moments: Array  # (n,): the seconds that can be seen
-
-
-@dataclass(frozen=True, eq=False)
-class StepTiming:
-    """How long steps and pauses take, and how steps begin and repeat, in the training videos."""
-
-    first: Array  # (A,): probability that a video begins with a step
-    goes_on: Array  # (A + 1,): that a step, and at last a pause, goes on for another second
-    repeats: Array  # (A,): that a step which was done occurs again
-    pause_share: float  # how often a pause follows a step
-
-
-@dataclass(frozen=True, eq=False)
-class FollowData:
-    """What following is fitted to, and the validation videos that its few numbers are chosen on."""
-
-    train: Seconds
-    timing: StepTiming
-    val: tuple[tuple[FollowedVideo, Seconds], ...]
 
 
 class SecondReader:
@@ -128,9 +76,11 @@ class SecondReader:
         return np.array([second for second in range(num_seconds) if self._reader.is_seen(video_id, second)], np.int64)
 
 
-def load_follow_data(reader: SecondReader, train: Iterable[str], val: Iterable[str]) -> FollowData | None:
+def load_follow_data(dataset: Dataset, data: PlanningData, observation: str) -> FollowData | None:
     """Read seconds of training and validation videos; None if the videos of a side have no times of their steps."""
-    videos = [video for one in train if (video := reader.open(one))]
+    reader = SecondReader(dataset, data.vocabulary, len(data.names), observation)
+    videos = [video for one in data.train_sequence_videos if (video := reader.open(one))]
+    val = dict.fromkeys(window.video for window in data.val.windows)
     followed = list(_read_val(reader, [video for one in val if (video := reader.open(one))]))
     seconds = _read_train(reader, videos) if videos and followed else None
     if seconds is None:

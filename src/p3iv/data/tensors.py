@@ -12,9 +12,9 @@ from torch import Tensor
 
 from p3iv.config import DataConfig
 from p3iv.data.folder import Dataset, find_videos, require_features
-from p3iv.data.following import FollowData, SecondReader, load_follow_data
 from p3iv.data.observations import ObservationReader
 from p3iv.data.padding import pad_plans
+from p3iv.data.seconds import FollowData
 from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
@@ -89,7 +89,7 @@ class PlanningData:
     procedures: tuple[str, ...]  # the tasks of all videos, in the order of their ids
     notes: tuple[str, ...]
     fingerprint: str  # equal fingerprints mean identical features, language and windows
-    follow: FollowData | None = None  # what following videos is fitted to, if requested and steps have times
+    follow: FollowData | None = None  # what following videos is fitted to; `data.following` reads it
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +107,6 @@ def load_planning_data(
     with_steps: bool = False,
     nearby_s: int = 0,
     with_history: bool = False,
-    with_follow: bool = False,
     names: Sequence[str] | None = None,
     trained_on: str | None = None,
 ) -> PlanningData:
@@ -122,7 +121,6 @@ def load_planning_data(
         with_steps: Also read the observation at the start of each step of a training window.
         nearby_s: Also read the starts and goals of training windows up to this many seconds earlier and later.
         with_history: Also read what came before the start of every window in its video.
-        with_follow: Also read what following videos is fitted to.
         names: The actions of a trained planner, which are then numbered as it numbers them.
         trained_on: The fingerprint of the data that this planner was trained on.
 
@@ -160,10 +158,6 @@ def load_planning_data(
         short = [window for window in windows["train"] if len(window.action_ids) == shortest]  # all moments are theirs
         nearby = None if too_large else reader.nearby(short, nearby_s)
         sides["train"] = replace(sides["train"], nearby=nearby)
-    follow = None
-    if with_follow:
-        seconds = SecondReader(dataset, vocabulary, num_known, config.observation)
-        follow = load_follow_data(seconds, sets.train_sequence_videos, dict.fromkeys(w.video for w in windows["val"]))
     return PlanningData(
         label=dataset.card.label,
         encoder=dataset.card.encoder,
@@ -178,8 +172,9 @@ def load_planning_data(
         procedures=reader.tasks,
         notes=tuple(notes),
         fingerprint=fingerprint,
-        follow=follow,
-        **sides,
+        train=sides["train"],
+        val=sides["val"],
+        test=sides["test"],
     )
 
 

@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from p3iv.data.folder import Dataset
-from p3iv.data.following import FollowedVideo, SecondReader, Seconds
+from p3iv.data.following import SecondReader
 from p3iv.data.padding import pad_plans
+from p3iv.data.seconds import FollowedVideo, Seconds
 from p3iv.data.tensors import load_planning_data
 from p3iv.errors import ConfigError, DatasetError, PlanError
 from p3iv.evaluation.result import Scores

@@ -40,6 +40,7 @@ CODE = (
     "data/following.py",
     "data/observations.py",
     "data/padding.py",
+    "data/seconds.py",
     "data/stats.py",
     "data/tensors.py",
     "data/truth.py",

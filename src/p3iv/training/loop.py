@@ -19,6 +19,7 @@ from torch import Tensor
 
 from p3iv.config import Config
 from p3iv.data.folder import Dataset
+from p3iv.data.following import load_follow_data
 from p3iv.data.padding import unpad_plans
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
 from p3iv.errors import ConfigError, TrainingError
@@ -138,8 +139,9 @@ def _train(request: TrainRequest) -> TrainResult:
         with_steps=is_visual,
         nearby_s=nearby_s,
         with_history=chosen.reads_history(),
-        with_follow=chosen.reads_history(),
     )
+    if chosen.reads_history():
+        data = replace(data, follow=load_follow_data(request.dataset, data, config.data.observation))
     with join_world(device) as world:
         _check_world(request.config, world)
         return _TrainingRun(request, data, device, world, trackers).train()

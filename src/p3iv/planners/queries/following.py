@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from p3iv.data.following import FollowData, FollowedVideo, Seconds
+from p3iv.data.seconds import FollowData, FollowedVideo, Seconds
 from p3iv.planners.queries.experts import LinearScores, Projection
 from p3iv.plans.chain import Chain
 from p3iv.plans.step_filter import NUM_SETTINGS, FollowNumbers, StepFilter
