@@ -99,7 +99,7 @@ def queries_run(make_once: MakeOnce, demo: Path) -> Path:
 @pytest.fixture(scope="session")
 def queries_service(queries_run: Path) -> Iterator[ServiceProcess]:
     """A service whose planner understands all evidence."""
-    with running_service(str(queries_run), "--limit", "jobs=1") as started:
+    with running_service(str(queries_run), "--limit", "jobs=1", "--metrics") as started:
         yield started
 
 
@@ -108,6 +108,13 @@ def queries_client(queries_service: ServiceProcess) -> Iterator[httpx.Client]:
     """Asks the service whose planner understands all evidence."""
     with httpx.Client(base_url=queries_service.url, timeout=60) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def stored_service(query_run: Path) -> Iterator[ServiceProcess]:
+    """A service whose planner understands all evidence; of its videos there are only features, of every second."""
+    with running_service(str(query_run), "--limit", "jobs=1") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -131,7 +131,7 @@ def test_what_the_planner_or_the_service_does_not_give_is_refused(asked: dict[st
         with pytest.raises(P3ivError, match=message):
             asyncio.run(planning.plan(question(1, 2, **asked)))
     finally:
-        planning.close()
+        planning.requests.close()
 
 
 def test_the_cache_forgets_what_was_not_used_longest() -> None:

@@ -92,13 +92,16 @@ def test_every_operation_has_a_summary_and_describes_its_errors(description: Jso
     assert len(set(names)) == len(names)
 
 
-def test_answers_are_as_described(client: httpx.Client, description: Json, clip: Path) -> None:
+def test_answers_are_as_described(
+    client: httpx.Client, queries_client: httpx.Client, description: Json, clip: Path
+) -> None:
     example = client.get("/v1/info").json()["example"]
     moments = {name: {"video": example["video"], "t": example[name]} for name in ("start", "goal")}
     plan = client.post("/v1/plan", json=moments).json()["plan"]
     video = client.put("/v1/videos?name=a.mp4", content=clip.read_bytes()).json()["id"]
     picture = client.get(f"/v1/videos/{video}/frame?t=1").content
     kept = client.put("/v1/pictures", content=picture)
+    queries_video = queries_client.get("/v1/videos").json()["videos"][-1]["id"]
     place, events = f"/v1/videos/{video}", {"Accept": "text/event-stream"}
     answers = [
         ("/healthz", client.get("/healthz")),
@@ -124,6 +127,9 @@ def test_answers_are_as_described(client: httpx.Client, description: Json, clip:
         ("/v1/plan", client.post("/v1/plan", json=moments | {"samples": 5, "graph": "horizontal"})),
         ("/v1/plan", client.post("/v1/plan", json=moments, headers=events)),
         ("/v1/plan", client.post("/v1/plan", json={})),
+        ("/v1/follow", client.post("/v1/follow", json={"video": video})),  # which this planner cannot
+        ("/v1/follow", queries_client.post("/v1/follow", json={"video": queries_video})),
+        ("/v1/follow", client.post("/v1/follow", json={})),
         ("/v1/probability", client.post("/v1/probability", json=moments | {"plan": plan})),
         ("/v1/probability", client.post("/v1/probability", json=moments | {"plan": ["x"]})),
         ("/v1/videos/{video}", client.delete(place)),

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +51,24 @@ class RowCache:
             self._rows.popitem(last=False)
 
 
+@dataclass(frozen=True, eq=False)
+class StoredVideo:
+    """A video whose features the dataset has."""
+
+    name: str
+    num_seconds: int
+    is_complete: bool  # whether there are features of every second
+    reader: ObservationReader  # which remembers what it read last, so it is for one thread
+
+    def observe(self, second: int) -> tuple[Array, Array | None] | None:
+        """The observation of a second and the mean of what came before it; None where features are missing."""
+        if not self.reader.is_seen(self.name, second):
+            return None
+        moment = [(self.name, float(second))]
+        before, is_there = self.reader.observe_before(moment)
+        return self.reader.observe(moment)[0], before[0] if is_there[0] else None
+
+
 class Observer:
     """Turns moments into observations.
 
@@ -64,7 +83,8 @@ class Observer:
         self, pool: WorkerPool, encoder: EncoderFacts | None, observation: str, dataset: Dataset | None
     ) -> None:
         self._pool, self._encoder, self._observation = pool, encoder, observation
-        self._stored = ObservationReader(dataset, observation) if dataset and dataset.features is not None else None
+        self._dataset = dataset if dataset and dataset.features is not None else None
+        self._stored = ObservationReader(self._dataset, observation) if self._dataset else None
         self.cache = RowCache()
         self._pending: dict[Key, asyncio.Future[None]] = {}
 
@@ -96,6 +116,15 @@ class Observer:
         means, is_there = reader.observe_before([(name, second)])
         return means[0] if is_there[0] else None
 
+    def open_stored(self, video: KnownVideo) -> StoredVideo | None:
+        """The features of all seconds of a video, if the dataset has them."""
+        dataset, name = self._dataset, video.dataset_video
+        if dataset is None or dataset.features is None or name is None or name not in dataset.features:
+            return None
+        length = max(1, math.floor(dataset.features.num_rows(name) / dataset.card.features_per_second))
+        is_complete = dataset.features.kept(name) is None
+        return StoredVideo(name, length, is_complete, ObservationReader(dataset, self._observation))
+
     def _stored_video(self, video: KnownVideo) -> tuple[ObservationReader, str]:
         if self._stored is None or video.dataset_video is None:
             raise ServiceError(422, "The dataset has no features of this video.")
@@ -109,7 +138,7 @@ class Observer:
                 422, f"The video is {length:g} s long, asked for {second:g} s.", f"Give 0 to {length:g}."
             )
         seconds = [int(each) for each in rows_around(second, num_seconds(facts))]
-        rows = await self._rows(video, facts, seconds)
+        rows = await self.rows(video, facts, seconds)
         return join_rows(rows, self._observation)
 
     async def observe_before(
@@ -126,21 +155,24 @@ class Observer:
         parts = []
         for first in range(0, len(seconds), ROWS_PER_JOB):
             some = seconds[first : first + ROWS_PER_JOB]
-            parts.append(await self._rows(video, facts, some))
+            parts.append(await self.rows(video, facts, some))
             on_rows(len(some))
         return join_rows(np.concatenate(parts).mean(axis=0)[None], self._observation)
 
     async def observe_picture(self, picture: Upload) -> Array:
         """The observation of a picture."""
-        key = (picture.id, self._fingerprint(), 0)
+        key = (picture.id, self.require_encoder().fingerprint, 0)
         if (row := self.cache.get(key)) is None:
             [row] = await self._pool.run(encode_picture_file, picture.path)
             self.cache.put(key, row)
         return join_rows(row[None], self._observation)
 
-    async def _rows(self, video: KnownVideo, facts: VideoFacts, seconds: Sequence[int]) -> Array:
-        """The rows of some seconds, (N, F): from the cache, from a request that is computing them, or computed now."""
-        content, fingerprint = video.content_key, self._fingerprint()
+    async def rows(self, video: KnownVideo, facts: VideoFacts, seconds: Sequence[int]) -> Array:
+        """The rows of some seconds of a video file, (N, F).
+
+        They come from the cache, from a request that is computing them, or are computed now.
+        """
+        content, fingerprint = video.content_key, self.require_encoder().fingerprint
         keys: list[Key] = [(content, fingerprint, second) for second in seconds]
         found: dict[Key, Array] = {}
         while missing := [key for key in dict.fromkeys(keys) if key not in found]:
@@ -171,14 +203,24 @@ class Observer:
                 del self._pending[key]
             done.set_result(None)
 
-    def _fingerprint(self) -> str | None:
+    @property
+    def has_encoder(self) -> bool:
+        """Whether new videos and pictures can be encoded."""
+        return self._encoder is not None
+
+    def require_encoder(self) -> EncoderFacts:
+        """What is known about the encoder.
+
+        Raises:
+            ServiceError: there is none.
+        """
         if self._encoder is None:
             raise ServiceError(
                 422,
                 "This service has no encoder for videos and pictures.",
                 "Take a moment of the dataset, or give features.",
             )
-        return self._encoder.fingerprint
+        return self._encoder
 
 
 def num_seconds(facts: VideoFacts) -> int:

@@ -167,7 +167,7 @@ class Protection:
         return hmac.compare_digest(given.encode(), (self._settings.token or "").encode())
 
     def _check_rate(self, method: str, path: str, client: str) -> None:
-        if method == "POST" and path in ("/v1/plan", "/v1/probability"):
+        if method == "POST" and path in ("/v1/plan", "/v1/probability", "/v1/follow"):
             self._plans.check(client, f"More than {self._settings.limits.plans_per_minute} plans in a minute.")
         elif method == "PUT":
             self._uploads.check(client, f"More than {self._settings.limits.uploads_per_hour} uploads in an hour.")

@@ -11,13 +11,14 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse
 
-from p3iv.serving.events import OnProgress, stream_events
+from p3iv.serving.events import OnProgress, stream_events, stream_moments
 from p3iv.serving.examples import find_step_picture
 from p3iv.serving.page_files import find_file
 from p3iv.serving.problems import ServiceError, as_service_error
 from p3iv.serving.protection import Protection, client_of
 from p3iv.serving.schema import (
     ErrorAnswer,
+    FollowRequest,
     InfoAnswer,
     PictureAnswer,
     PlanAnswer,
@@ -45,6 +46,11 @@ ANY_BODY = {
     "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 }
 EVENTS = {"text/event-stream": {"schema": {"type": "string", "description": "progress events, then result or error"}}}
+MOMENTS = {
+    "text/event-stream": {
+        "schema": {"type": "string", "description": "moment events (second, done, now, left), then end or error"}
+    }
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer}
     for status in ("4XX", "5XX", 422)  # FastAPI would describe 422 in its own form
@@ -200,6 +206,13 @@ async def plan(request: Request, service: Ready, question: PlanRequest) -> Respo
     if "text/event-stream" in request.headers.get("accept", ""):
         return stream_events(work, as_service_error)
     return _json(await work(lambda *_: None))
+
+
+@router.post("/v1/follow", responses={200: {"content": MOMENTS}}, response_class=Response)
+async def follow(service: Ready, question: FollowRequest) -> Response:
+    """What is done, under way and left in every second of a video: `moment` events, then `end` or `error`."""
+    moments = await _in_time(service, service.following.open(question))
+    return stream_moments(moments, as_service_error)
 
 
 @router.post("/v1/probability")

@@ -105,15 +105,20 @@ class ConditionsRequest(_Request):
     done: Texts = ()
 
 
-class Query(_Request):
+class GoalQuery(_Request):
+    """Where a user wants to be, and what the plans must satisfy."""
+
+    goal: Goal | None = None
+    procedure: Text | None = None
+    horizon: Annotated[int, Field(ge=1, strict=True)] | None = None  # None: any that the planner knows
+    conditions: ConditionsRequest = ConditionsRequest()
+
+
+class Query(GoalQuery):
     """What a user asks: the arguments of `Planner.plan`."""
 
     start: Moment
-    goal: Goal | None = None
-    procedure: Text | None = None
     history: Annotated[bool, Field(strict=True)] = True
-    horizon: Annotated[int, Field(ge=1, strict=True)] | None = None  # None: any that the planner knows
-    conditions: ConditionsRequest = ConditionsRequest()
 
 
 class PlanRequest(Query):
@@ -125,6 +130,14 @@ class PlanRequest(Query):
     seed: Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)] = 0
     why: Annotated[bool, Field(strict=True)] = False  # also say what speaks for every plan
     graph: Literal["horizontal", "vertical"] | None = None  # draw the plans, for a wide or a narrow screen
+
+
+class FollowRequest(GoalQuery):
+    """A video to follow; the fields are those of `Planner.follow`."""
+
+    video: Id
+    number: Annotated[int, Field(ge=1, le=MAX_PLANS, strict=True)] = 5  # of plans in every moment
+    from_s: Annotated[Seconds, Field(alias="from")] = 0.0  # earlier seconds are seen, too, but not sent
 
 
 class ProbabilityRequest(Query):
@@ -225,8 +238,8 @@ class Timings(BaseModel):
     total_ms: float
 
 
-class PlanAnswer(BaseModel):
-    """The plans of a query: `PlanDistribution.to_dict()`, and what a page needs beside it.
+class PlansItem(BaseModel):
+    """Plans and their probabilities: `PlanDistribution.to_dict()`.
 
     Fields with a default are left out where they have no content.
     """
@@ -239,10 +252,40 @@ class PlanAnswer(BaseModel):
     lengths: tuple[LengthItem, ...] = ()
     understood: tuple[str, ...] = ()
     why: tuple[ReasonsItem, ...] = ()
+
+
+class PlanAnswer(PlansItem):
+    """The plans of a query, and what a page needs beside them."""
+
     why_words: tuple[WhyWords, ...] = ()
     graph: Graph | None
     steps: dict[str, StepFacts]
     timings: Timings
+
+
+class DoneItem(BaseModel):
+    """A step of a video that is done."""
+
+    step: str
+    start_s: int
+    end_s: int
+    probability: float
+
+
+class NowItem(BaseModel):
+    """A step that may be under way."""
+
+    step: str | None  # None: no step
+    probability: float
+
+
+class MomentAnswer(BaseModel):
+    """A second of a video that is followed: `FollowedMoment.to_dict()`."""
+
+    second: int
+    done: tuple[DoneItem, ...]
+    now: tuple[NowItem, ...]  # the most probable first
+    left: PlansItem
 
 
 class ProbabilityAnswer(BaseModel):
@@ -326,6 +369,7 @@ class InfoAnswer(BaseModel):
     procedures: tuple[str, ...]  # that a query can name
     evidence: tuple[str, ...]  # that the planner understands: start, goal, history, words, procedure
     reasons: bool  # whether it can say why
+    can_follow: bool  # whether it can follow a video
     encoder: EncoderAnswer | None  # None: there is no encoder, moments are those of the dataset, or features
     encoder_problem: str | None  # why there is none
     limits: LimitsAnswer

@@ -22,6 +22,7 @@ from p3iv.loaded_planner import choose_encoder
 from p3iv.planner import Planner
 from p3iv.planners.backends import file_of
 from p3iv.serving.examples import StepExamples, find_step_picture
+from p3iv.serving.following import Following
 from p3iv.serving.jobs import EncoderFacts, PictureFacts, VideoFacts, describe_encoder, set_up
 from p3iv.serving.library import Library, clip_id
 from p3iv.serving.log import LOGGER, log_event, log_failure, set_up_with_log
@@ -49,6 +50,7 @@ class Service:
     media: Media  # these when it is ready
     observer: Observer
     planning: Planning
+    following: Following
 
     def __init__(self, settings: ServiceSettings, clock: Callable[[], float] = time.time) -> None:
         self.settings, self._clock = settings, clock
@@ -88,7 +90,7 @@ class Service:
             raise
         self.is_ready = True
         if "words" in self._planner.queries.evidence:
-            self.planning.prepare_words()
+            self.planning.requests.prepare_words()
 
     async def run(self) -> None:
         """Start, say so, and then delete old uploads again and again, until cancelled."""
@@ -108,7 +110,7 @@ class Service:
         """End processes and threads, and delete temporary uploads."""
         self.is_ready = False
         if "planning" in vars(self):
-            self.planning.close()
+            self.planning.requests.close()
         if "pool" in vars(self):
             await self.pool.close()
         self._cleanup.close()
@@ -131,6 +133,7 @@ class Service:
             procedures=self._planner.procedures,
             evidence=self._planner.queries.evidence,
             reasons=self._has_reasons,
+            can_follow=self._planner.can_follow,
             encoder=EncoderAnswer(name=encoder.name, fingerprint=encoder.fingerprint, pictures=encoder.takes_pictures)
             if encoder
             else None,
@@ -182,6 +185,7 @@ class Service:
         self.media = Media(self.pool, library, settings.limits)
         self.observer = Observer(self.pool, self._encoder, config.data.observation, dataset)
         self.planning = Planning(planner, self.media, self.observer, examples, settings.limits)
+        self.following = Following(planner, self.media, self.observer, self.planning.moments, self.planning.requests)
         self._has_reasons = _has_reasons(planner)
 
     def _find_dataset(self) -> Dataset | None:

@@ -33,6 +33,7 @@ class Limits:
     jobs: int = _limit(0, "processes that decode and encode; 0: one per processor", minimum=0)
     waiting: int = _limit(32, "jobs that wait for them; a request beyond is refused", minimum=0)
     job_memory_mib: int = _limit(1024, "memory that a job may use in its process")
+    follows: int = _limit(8, "videos that are followed at the same time; a request beyond is refused")
     request_s: int = _limit(30, "seconds of computing for a request")
     idle_s: int = _limit(30, "seconds without a byte before a connection is closed")
     plans_per_minute: int = _limit(60, "plans per client, on a public address")
