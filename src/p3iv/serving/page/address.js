@@ -1,7 +1,7 @@
 /**
  * The fragment of the page's address, which holds the query: #video=ID&start=12&goal=26&seed=0, so that reload and
  * sharing work. A moment that is a picture is written as start=picture.ID, a goal in words as words=TEXT, no goal as
- * goal=none; conditions by their kind: without=STEP&first=STEP.
+ * goal=none; conditions by their kind: without=STEP&first=STEP; that the video is followed as follow=on.
  *
  * @import {Condition, ConditionKind, GoalKind, Moment, State} from "./types.js"
  */
@@ -14,6 +14,7 @@
  * @property {Moment | null} goal
  * @property {number | null} seed
  * @property {number | null} number
+ * @property {"plan" | "follow"} mode
  * @property {Pick<State, "goalKind" | "goalText" | "procedure" | "history" | "horizon" | "conditions" | "why">} query
  */
 
@@ -34,6 +35,7 @@ export function readAddress() {
     goal: readMoment(fields.get("goal")),
     seed: readWhole(fields.get("seed")),
     number: readWhole(fields.get("number")),
+    mode: fields.get("follow") === "on" ? "follow" : "plan",
     query: readQuery(fields),
   };
 }
@@ -87,6 +89,7 @@ function fragmentOf(state) {
   if (state.horizon !== null) fields.push(`steps=${state.horizon}`);
   fields.push(...state.conditions.map(({ kind, step }) => field(kind, step)));
   if (state.why) fields.push("why=on");
+  if (state.mode === "follow") fields.push("follow=on");
   if (!state.video && !state.start && !state.goal) return ""; // without a moment there is nothing to come back to
   if (state.number !== 100) fields.push(`number=${state.number}`);
   return [...fields, `seed=${state.seed}`].join("&");

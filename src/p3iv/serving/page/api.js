@@ -1,7 +1,7 @@
 /**
  * The service, as functions: one for each route that the page uses.
  *
- * @import {Answer, Info, PlanRequest, Progress, Video} from "./types.js"
+ * @import {Answer, FollowedMoment, FollowRequest, Info, PlanRequest, Progress, Video} from "./types.js"
  */
 
 import { readEvents } from "./events.js";
@@ -101,16 +101,39 @@ export async function openSession(token) {
 export async function requestPlans(query, onProgress, signal) {
   const response = await request("/v1/plan", { ...posting(query, { Accept: "text/event-stream" }), signal });
   if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return response.json();
+  for await (const { name, data } of eventsOf(response)) {
+    if (name === "result") return data;
+    if (name === "progress") onProgress(data);
+  }
+  throw ServiceError.unreachable();
+}
+
+/**
+ * Follow a video: what is done, under way and left, second by second.
+ *
+ * @param {FollowRequest} query
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<FollowedMoment>}
+ */
+export async function* requestMoments(query, signal) {
+  const response = await request("/v1/follow", { ...posting(query), signal });
+  for await (const { name, data } of eventsOf(response)) {
+    if (name === "end") return;
+    if (name === "moment") yield data;
+  }
+  throw ServiceError.unreachable();
+}
+
+/** The events of an answer; that of an error is raised. @param {Response} response */
+async function* eventsOf(response) {
   try {
-    for await (const { name, data } of readEvents(response)) {
-      if (name === "result") return data;
-      if (name === "error") throw ServiceError.from(data, response.status);
-      if (name === "progress") onProgress(data);
+    for await (const event of readEvents(response)) {
+      if (event.name === "error") throw ServiceError.from(event.data, response.status);
+      yield event;
     }
   } catch (error) {
     throw error instanceof TypeError ? ServiceError.unreachable() : error;
   }
-  throw ServiceError.unreachable();
 }
 
 /** @param {string} id */

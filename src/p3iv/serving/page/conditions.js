@@ -1,12 +1,12 @@
 /**
  * Conditions that a user sets by a click on a step, in the order in which they were set.
  *
- * @import {Condition, ConditionKind} from "./types.js"
+ * @import {Condition, ConditionKind, Problem, State} from "./types.js"
  */
 
-import { announce } from "./dom.js";
+import { announce, find } from "./dom.js";
 import { planNow } from "./planning.js";
-import { store } from "./store.js";
+import { goalKindOf, store } from "./store.js";
 
 /** What can be said about a step: on its button, and before its name. */
 export const KINDS = /** @type {const} */ ({
@@ -49,6 +49,20 @@ export function removeCondition(condition) {
 
 export function removeAllConditions() {
   change([], "There are no conditions any more.");
+}
+
+/**
+ * What leads from a problem to a query that has plans, if it is the query that has none.
+ *
+ * @param {Problem} problem
+ * @param {State} state
+ */
+export function queryWayBack({ code }, state) {
+  if (code !== "cannot_plan") return null;
+  const last = state.conditions.at(-1);
+  if (last) return { text: "Remove the last condition", run: () => removeCondition(last) };
+  if (goalKindOf(state) !== "words") return null;
+  return { text: "Say it in other words", run: () => find(document, "#goal-text").focus() };
 }
 
 /** @param {Condition[]} conditions @param {string} words */

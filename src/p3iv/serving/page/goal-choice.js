@@ -20,7 +20,7 @@ const KINDS = [
 ];
 
 export class GoalChoice extends View {
-  static watches = /** @type {const} */ (["info", "goalKind", "goalText", "answer", "planning"]);
+  static watches = /** @type {const} */ (["info", "goalKind", "goalText", "answer", "planning", "following"]);
 
   #kinds = make("fieldset", { class: "segments" }, make("legend", { class: "sr" }, "Kind of goal"));
   #text = make("input", {
@@ -86,9 +86,10 @@ export class GoalChoice extends View {
 }
 
 /** How the service has understood the words. @param {State} state */
-function understoodWords({ answer, goalText, planning }) {
+function understoodWords({ answer, goalText, planning, following }) {
   if (!goalText) return NOTHING_YET;
-  const words = planning ? undefined : answer?.understood?.[0];
+  const plans = following ? following.moments[0]?.left : planning ? null : answer;
+  const words = plans?.understood?.[0];
   return words ? `${words[0].toUpperCase()}${words.slice(1)}` : "\u00a0";
 }
 

@@ -1,6 +1,7 @@
 /** The keys of the page. They can be switched off, for those who speak to their computer. */
 
 import { find } from "./dom.js";
+import { stopFollowing, toggleFollowing } from "./mode.js";
 import { choosePlan, showWhy } from "./planning.js";
 import { setHere, stepFrames, stepSeconds, togglePlay } from "./playback.js";
 import { store } from "./store.js";
@@ -9,23 +10,24 @@ const STORED = "p3iv-keys";
 const dialog = /** @type {HTMLDialogElement} */ (find(document, "#help-dialog"));
 const toggle = /** @type {HTMLInputElement} */ (find(document, "#keys-on"));
 
-/** Keys and what they do; the same keys are in the help dialog of index.html. @type {Record<string, () => void>} */
+/** Keys and what they do; the same keys are in the help dialog of index.html. @type {Record<string, () => unknown>} */
 const KEYS = {
   " ": togglePlay,
   ArrowLeft: () => stepFrames(-1),
   ArrowRight: () => stepFrames(1),
   "shift ArrowLeft": () => stepSeconds(-1),
   "shift ArrowRight": () => stepSeconds(1),
-  s: () => setHere("start"),
+  s: () => store.state.mode === "plan" && setHere("start"),
   g: () => setHere("goal"),
+  f: toggleFollowing,
   w: toggleWhy,
   "?": openHelp,
 };
 
 /** Unfold or fold the reasons of the plan. */
 function toggleWhy() {
-  const { info, why, answer } = store.state;
-  if (!info?.reasons || !answer) return;
+  const { info, why, answer, mode } = store.state;
+  if (!info?.reasons || !answer || mode === "follow") return;
   void showWhy(!why);
   const details = find(document, "#why");
   find(details, "summary").focus({ preventScroll: why });
@@ -48,7 +50,9 @@ function onKey(event) {
 
 /** @param {KeyboardEvent} event */
 function commandOf(event) {
-  if (/^[1-9]$/.test(event.key)) return () => choosePlan(Number(event.key) - 1);
+  const { mode } = store.state;
+  if (mode === "plan" && /^[1-9]$/.test(event.key)) return () => choosePlan(Number(event.key) - 1);
+  if (mode === "follow" && event.key === "Escape") return stopFollowing;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   return KEYS[event.shiftKey && event.key.length > 1 ? `shift ${name}` : name];
 }

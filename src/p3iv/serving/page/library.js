@@ -111,6 +111,7 @@ export function closeVideo() {
     reasons: null,
     videoProblem: null,
     isPlaying: false,
+    mode: "plan",
   });
   planSoon();
 }

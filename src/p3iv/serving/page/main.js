@@ -1,14 +1,16 @@
 /**
  * The page of `p3iv serve`: choose a start and a goal, read the plans between them.
  *
- * How it is cut: `store.js` holds the state; `starting`, `library`, `playback` and `planning` change it and talk to the
- * service (`api`, `events`, `uploading`); custom elements (`video-*`, `moment-card`, `goal-choice`, `plan-*`,
- * `query-*`) show it. `types.js` describes the data, `query.js` makes the request of it.
+ * How it is cut: `store.js` holds the state; `starting`, `library`, `playback`, `planning`, `mode` and `following`
+ * change it and talk to the service (`api`, `events`, `uploading`); custom elements (`video-*`, `moment-card`,
+ * `goal-choice`, `plan-*`, `follow-*`, `query-*`) show it. `types.js` describes the data, `query.js` makes the request
+ * of it. `following` and `follow-*` are loaded when a video is first followed.
  *
  * Names that tests and style sheets may rely on:
- * - body[data-phase]: loading, empty, video, start, goal, planning, plans, error
+ * - body[data-phase]: loading, empty, video, start, goal, planning, plans, following, error
  * - video-stage[data-shows]: loading, empty, upload, video, frames, nothing, problem
- * - plan-panel#plans[data-shows]: guide, waiting, plans, problem; [data-planning] while a request is under way
+ * - plan-panel#plans[data-shows]: guide, waiting, plans, problem, following; [data-planning] while plans are asked for
+ * - #follow, #stop-following, follow-panel[data-second][data-computed][data-whole], [data-late] if the video is ahead
  * - #choose-video, #choose-file, #file-input, #cancel-upload; #start-picture, #start-file (goal too)
  * - #videos-dialog, #video-search, [data-video=ID], [data-delete=ID]
  * - #play, #start-handle, #goal-handle (sliders), #start-time, #goal-time, #set-start, #set-goal, #whole-video
@@ -47,13 +49,19 @@ import { goalKindOf, hasGoal, store } from "./store.js";
 
 /** @param {State} state */
 function phaseOf(state) {
-  if (state.videoProblem || state.planProblem) return "error";
+  if (state.videoProblem || state.planProblem || state.following?.problem) return "error";
+  if (state.mode === "follow") return "following";
   if (state.planning) return "planning";
   if (state.answer) return "plans";
   if (!state.info) return "loading";
   if (hasGoal(state) && goalKindOf(state) !== "none") return "goal";
   if (state.start) return "start";
   return state.video ? "video" : "empty";
+}
+
+function showPhase() {
+  document.body.dataset.phase = phaseOf(store.state);
+  document.body.classList.toggle("is-following", store.state.mode === "follow");
 }
 
 /** What the planner is, in the head and at the foot of the page. @param {State} state */
@@ -63,6 +71,7 @@ function showPlanner({ info }) {
   document.body.classList.toggle("no-pictures", info.encoder?.pictures !== true);
   document.body.classList.toggle("no-words", !info.evidence.includes("words"));
   document.body.classList.toggle("no-reasons", !info.reasons);
+  document.body.classList.toggle("no-following", !info.can_follow);
   const { planner, horizons, actions } = info;
   find(document, "#planner-name").textContent = planner.name;
   const several = `${horizons[0]} to ${counted(horizons[horizons.length - 1], "step")}`;
@@ -74,9 +83,8 @@ function showPlanner({ info }) {
   find(document, "#known-steps").hidden = false;
 }
 
-store.watch(["videoProblem", "planProblem", "planning", "answer", "info", "start", "goal", "goalKind", "video"], () => {
-  document.body.dataset.phase = phaseOf(store.state);
-});
+store.watch(["videoProblem", "planProblem", "planning", "answer", "info", "mode", "following"], showPhase);
+store.watch(["video", "start", "goal", "goalKind"], showPhase);
 store.watch(["info"], () => showPlanner(store.state));
 for (const closing of document.querySelectorAll("[data-close]")) {
   closing.addEventListener("click", () => closing.closest("dialog")?.close());

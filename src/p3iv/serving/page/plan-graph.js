@@ -8,7 +8,7 @@ import { View } from "./view.js";
 const UNWANTED = "style, script, foreignObject, a, image, use, animate, set";
 
 export class PlanGraph extends View {
-  static watches = /** @type {const} */ (["answer", "chosen", "planning"]);
+  static watches = /** @type {const} */ (["answer", "chosen", "planning", "mode"]);
 
   #box = make("div", { class: "graph-box", tabindex: 0, role: "region", "aria-label": "Graph of the plans" });
 
@@ -21,10 +21,10 @@ export class PlanGraph extends View {
   }
 
   /** @param {State} state */
-  render({ answer, chosen, planning }) {
-    this.hidden = !answer?.graph;
+  render({ answer, chosen, planning, mode }) {
+    this.hidden = !answer?.graph || mode === "follow";
     this.toggleAttribute("data-planning", planning !== null);
-    if (!answer?.graph) return;
+    if (!answer?.graph || this.hidden) return;
     if (answer !== this.#answer) {
       this.#answer = answer;
       const drawing = parseDrawing(answer.graph.svg);

@@ -1,7 +1,8 @@
 /** The right half of the page: what to do first, how planning goes on, what went wrong, or the plans. */
 
-import { removeCondition } from "./conditions.js";
+import { queryWayBack } from "./conditions.js";
 import { button, find, make } from "./dom.js";
+import { startFollowing, stopFollowing } from "./mode.js";
 import { cancelPlanning, setMoment } from "./planning.js";
 import { problemBox } from "./problems.js";
 import { goalKindOf, hasGoal, lengthOf, store } from "./store.js";
@@ -10,9 +11,13 @@ import { View } from "./view.js";
 
 /** @import {Problem, Progress, State} from "./types.js" */
 
+const NARROW = window.matchMedia("(max-width: 899px)"); // one column
+const OTHER_VIDEO = { text: "Choose another video", run: openVideos };
+
 export class PlanPanel extends View {
   static watches = /** @type {const} */ ([
     "info",
+    "mode",
     "video",
     "start",
     "goal",
@@ -28,16 +33,21 @@ export class PlanPanel extends View {
   #title = make("h2", { id: "plan-title" });
   #progress = make("progress", { class: "plan-progress", "aria-label": "Planning" });
   #stage = make("span", { class: "stage-words" });
+  #follow = keyButton("follow", "Follow", "F", startFollowing, { class: "button", id: "follow" });
+  #stop = keyButton("stop", "Stop", "Esc", stopFollowing, { class: "button", id: "stop-following" });
   #problem = make("div", { class: "panel-problem" });
   #skeleton = make("div", { class: "skeleton", "aria-hidden": "true" });
 
   /** @type {Problem | null} */
   #shownProblem = null;
 
+  #isFollowing = false;
+
   build() {
     const cancel = button(null, "Cancel", cancelPlanning, { class: "button small", id: "cancel-planning" });
     const status = make("div", { class: "status" }, this.#stage, cancel);
-    const top = make("div", { class: "panel-top" }, this.#title, status);
+    const state = document.createElement("follow-state");
+    const top = make("div", { class: "panel-top" }, this.#title, status, state, this.#follow, this.#stop);
     this.prepend(top, this.#progress);
     find(this, "query-options").after(this.#problem, this.#skeleton);
     find(this, "#whole-video").addEventListener("click", useWholeVideo);
@@ -45,6 +55,8 @@ export class PlanPanel extends View {
 
   /** @param {State} state */
   render(state) {
+    this.#renderFollowing(state);
+    if (state.mode === "follow" && this.dataset.shows === "following") return;
     const { planning, answer, chosen, planProblem } = state;
     const shows = whatToShow(state);
     this.dataset.shows = shows;
@@ -55,6 +67,25 @@ export class PlanPanel extends View {
     this.#renderGuide(state);
     this.#renderProblem(planProblem, state);
     fillSkeleton(this.#skeleton, state.horizon ?? Math.min(...(state.info?.horizons.slice(-1) ?? []), 3));
+  }
+
+  /** @param {State} state */
+  #renderFollowing(state) {
+    const isOn = state.mode === "follow";
+    const hadFocus = [this.#follow, this.#stop].some((one) => one === document.activeElement);
+    this.#follow.hidden = isOn || !state.info?.can_follow || !state.video;
+    this.#stop.hidden = !isOn;
+    if (this.#isFollowing !== isOn) this.#turn(isOn);
+    if (hadFocus) (isOn ? this.#stop : this.#follow).focus();
+  }
+
+  /** Following shows first what happens, then what is asked. @param {boolean} isOn */
+  #turn(isOn) {
+    this.#isFollowing = isOn;
+    const options = find(this, "query-options");
+    if (isOn) find(this, "follow-panel").after(options);
+    else this.#progress.after(options);
+    if (isOn && NARROW.matches) window.requestAnimationFrame(() => this.scrollIntoView({ block: "start" }));
   }
 
   /** @param {Progress | null} planning */
@@ -82,24 +113,32 @@ export class PlanPanel extends View {
     if (problem === this.#shownProblem) return;
     this.#shownProblem = problem;
     this.#problem.replaceChildren();
-    if (problem) this.#problem.append(problemBox(problem, wayBack(problem, state)));
+    if (problem) this.#problem.append(problemBox(problem, queryWayBack(problem, state) ?? OTHER_VIDEO));
   }
 }
 
-/** What leads to a query that has plans. @param {Problem} problem @param {State} state */
-function wayBack({ code }, state) {
-  const last = state.conditions.at(-1);
-  if (code === "cannot_plan" && last) return { text: "Remove the last condition", run: () => removeCondition(last) };
-  if (code === "cannot_plan" && goalKindOf(state) === "words")
-    return { text: "Say it in other words", run: () => find(document, "#goal-text").focus() };
-  return { text: "Choose another video", run: openVideos };
+/**
+ * A button that says its key.
+ *
+ * @param {string} name  of the icon
+ * @param {string} text
+ * @param {string} key
+ * @param {() => void} run
+ * @param {Record<string, string>} attributes
+ */
+function keyButton(name, text, key, run, attributes) {
+  const shortcut = key === "Esc" ? "Escape" : key;
+  const element = button(name, text, run, { ...attributes, "aria-keyshortcuts": shortcut, hidden: true });
+  element.append(make("kbd", { "aria-hidden": "true" }, key));
+  return element;
 }
 
-/** @typedef {"guide" | "waiting" | "problem" | "plans"} Shows */
+/** @typedef {"guide" | "waiting" | "problem" | "plans" | "following"} Shows */
 
 /** @param {State} state @returns {Shows} */
 function whatToShow(state) {
-  const { info, start, video, answer, planProblem, videoProblem } = state;
+  const { info, start, video, answer, planProblem, videoProblem, mode } = state;
+  if (mode === "follow") return "following";
   if (planProblem) return "problem";
   if (answer) return "plans";
   if (start && hasGoal(state)) return "waiting";
@@ -108,6 +147,7 @@ function whatToShow(state) {
 
 /** @param {Shows} shows @param {number} chosen @param {number} number of plans */
 function titleOf(shows, chosen, number) {
+  if (shows === "following") return "Following";
   if (shows === "guide") return "Three things to do";
   if (shows === "problem") return "No plan";
   if (shows === "waiting") return "Planning";

@@ -101,7 +101,8 @@ function rowOf({ steps, probability }, index, recommended) {
   return make("li", {}, row);
 }
 
-function arrow() {
+/** What stands between two steps. */
+export function arrow() {
   return [make("span", { class: "arrow", "aria-hidden": "true" }, " → "), make("span", { class: "sr" }, " then ")];
 }
 

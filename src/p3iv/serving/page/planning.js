@@ -39,8 +39,16 @@ export function planNow() {
   if (store.state.planning) void plan();
 }
 
+/** Plan nothing for now. */
+export function pausePlanning() {
+  running.abort();
+  planAtRest.cancel();
+  store.set({ planning: null, planProblem: null });
+}
+
 /** Plan when nothing has changed for a while; what is under way is out of date. */
 export function planSoon() {
+  if (store.state.mode === "follow") return;
   running.abort();
   planAtRest.cancel();
   if (requestOf(store.state) === null) {
@@ -79,7 +87,8 @@ function fittingDirection() {
 }
 
 NARROW.addEventListener("change", () => {
-  if (store.state.answer && direction !== fittingDirection()) void plan();
+  const { answer, mode } = store.state;
+  if (mode === "plan" && answer && direction !== fittingDirection()) void plan();
 });
 
 /** @param {Answer} answer */

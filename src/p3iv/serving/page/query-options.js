@@ -12,7 +12,7 @@ import { View } from "./view.js";
 const ANY = "any";
 
 export class QueryOptions extends View {
-  static watches = /** @type {const} */ (["info", "procedure", "horizon", "conditions", "answer", "planning"]);
+  static watches = /** @type {const} */ (["info", "procedure", "horizon", "conditions", "answer", "planning", "mode"]);
 
   #select = make("select", { id: "procedure", change: () => chooseProcedure(this.#select.value) });
   #procedure = make("label", { class: "procedure" }, make("span", {}, "Procedure"), this.#select);
@@ -32,7 +32,7 @@ export class QueryOptions extends View {
 
   /** @param {State} state */
   render(state) {
-    const { info, procedure, horizon, conditions, answer, planning } = state;
+    const { info, procedure, horizon, conditions, answer, planning, mode } = state;
     if (!info) return;
     if (info !== this.#info) this.#fill(info);
     this.#info = info;
@@ -41,7 +41,7 @@ export class QueryOptions extends View {
     this.#select.value = procedure ?? "";
     const chosen = /** @type {HTMLInputElement} */ (find(this.#lengths, `[value="${horizon ?? ANY}"]`));
     chosen.checked = true;
-    if (!planning) this.#showLengths(answer);
+    if (!planning) this.#showLengths(mode === "plan" ? answer : null);
     this.#showConditions(conditions);
   }
 

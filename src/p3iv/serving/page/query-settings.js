@@ -3,7 +3,7 @@
 import { find, make } from "./dom.js";
 import { copyButton } from "./plan-tools.js";
 import { planSoon } from "./planning.js";
-import { requestOf } from "./query.js";
+import { followRequestOf, requestOf } from "./query.js";
 import { goalKindOf, store } from "./store.js";
 import { View } from "./view.js";
 
@@ -24,6 +24,7 @@ export class QuerySettings extends View {
     "why",
     "seed",
     "number",
+    "mode",
   ]);
 
   #seed = numberField("seed", 0, Number.MAX_SAFE_INTEGER);
@@ -99,13 +100,14 @@ function commandBox({ name, text }) {
 
 /** @param {State} state */
 function curlCommand(state) {
-  const query = requestOf(state);
+  const query = state.mode === "plan" ? requestOf(state) : followRequestOf(state);
   if (!query) return null;
+  const route = state.mode === "plan" ? "plan" : "follow";
   const token = state.info?.needs_token ? ' -H "Authorization: Bearer $TOKEN"' : "";
   const body = quote(JSON.stringify(query));
   return {
     name: "curl",
-    text: `curl ${window.location.origin}/v1/plan -H "Content-Type: application/json"${token} -d ${body}`,
+    text: `curl ${window.location.origin}/v1/${route} -H "Content-Type: application/json"${token} -d ${body}`,
   };
 }
 
@@ -115,7 +117,7 @@ function planCommand(state) {
   const planner = state.info?.planner.name;
   const start = momentArgument(state.start, state.video, planner);
   const goal = goalArguments(state, planner);
-  if (!query || !planner || !start || !goal) return null;
+  if (!query || !planner || !start || !goal || state.mode === "follow") return null;
   const options = optionArguments(query, state.seed);
   return { name: "p3iv", text: ["p3iv plan", quote(planner), "--start", start, ...goal, ...options].join(" ") };
 }

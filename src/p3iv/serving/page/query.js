@@ -1,7 +1,8 @@
 /**
  * The query of the page as the service takes it.
  *
- * @import {Condition, ConditionsRequest, Moment, MomentRequest, PlanRequest, State, Video} from "./types.js"
+ * @import {Condition, ConditionsRequest, FollowRequest, Moment, MomentRequest, PlanRequest, State, Video} from
+ *   "./types.js"
  */
 
 import { goalKindOf, understands } from "./store.js";
@@ -26,6 +27,23 @@ export function requestOf(state) {
     why: (state.why && state.info?.reasons) || undefined,
     number: state.number,
     seed: state.seed,
+  };
+}
+
+/**
+ * What the service is asked to follow; null without a video. A goal that is missing is none.
+ *
+ * @param {State} state
+ * @returns {FollowRequest | null}
+ */
+export function followRequestOf(state) {
+  if (!state.video) return null;
+  return {
+    video: state.video.id,
+    goal: goalRequest(state) ?? undefined,
+    procedure: (understands(state, "procedure") && state.procedure) || undefined,
+    horizon: state.horizon ?? undefined,
+    conditions: conditionsRequest(state.conditions),
   };
 }
 

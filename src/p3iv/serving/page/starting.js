@@ -39,9 +39,10 @@ function failToStart(error) {
 }
 
 /** Show what an address asks for, or the example. @param {Asked} asked */
-async function restore({ video, start, goal, seed, number, query }) {
+async function restore({ video, start, goal, seed, number, mode, query }) {
   const { info } = store.state;
   const most = info?.limits.plans ?? 1;
+  store.set({ mode: info?.can_follow && video ? mode : "plan" });
   store.set({ ...query, ...known(query), seed: seed ?? 0, number: Math.min(Math.max(number ?? 100, 1), most) });
   if (video) return chooseVideo(video, { start, goal });
   if (start && "picture" in start) store.set({ start });
@@ -91,7 +92,7 @@ function onTokenClosed() {
 /** Listen to the form of the token and to the address. */
 export function listen() {
   const write = whenAtRest(200, () => writeAddress(store.state));
-  store.watch(["video", "start", "goal", "seed", "number"], write);
+  store.watch(["video", "start", "goal", "seed", "number", "mode"], write);
   store.watch(["goalKind", "goalText", "procedure", "history", "horizon", "conditions", "why"], write);
   find(dialog, "form").addEventListener("submit", useToken);
   dialog.addEventListener("cancel", onTokenClosed);

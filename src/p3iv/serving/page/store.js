@@ -32,6 +32,8 @@ const EMPTY = {
   chosen: 0,
   reasons: null,
   whyProblem: null,
+  mode: "plan",
+  following: null,
   videoProblem: null,
   planProblem: null,
 };
@@ -91,6 +93,11 @@ export function lengthOf(state) {
 /** Whether the service sends single frames, since the browser cannot play the video. @param {State} state */
 export function showsFrames(state) {
   return state.video !== null && state.video.has_frames && (state.video.media_type === null || state.cannotPlay);
+}
+
+/** Whether the browser plays the video; else the playhead goes from second to second. @param {State} state */
+export function canPlay(state) {
+  return state.video !== null && state.video.has_frames && !showsFrames(state);
 }
 
 /** The length of a frame in seconds. @param {State} state */

@@ -21,6 +21,7 @@
  * @property {string[]} procedures  that a query can name
  * @property {string[]} evidence  that the planner understands: start, goal, history, words, procedure
  * @property {boolean} reasons  whether it can say why
+ * @property {boolean} can_follow  whether it can follow a video
  * @property {{name: string, fingerprint: string | null, pictures: boolean} | null} encoder
  * @property {string | null} encoder_problem
  * @property {{upload_bytes: number, upload_s: number, picture_bytes: number, samples: number, plans: number}} limits
@@ -80,6 +81,25 @@
  * @property {number} seed
  * @property {"horizontal" | "vertical"} [graph]
  *
+ * @typedef {object} FollowRequest
+ * @property {string} video
+ * @property {MomentRequest | {text: string}} [goal]
+ * @property {string} [procedure]
+ * @property {number} [horizon]
+ * @property {ConditionsRequest} [conditions]
+ * @property {number} [from]  second; earlier moments are not sent
+ *
+ * @typedef {object} FollowedMoment  a second of a video that is followed
+ * @property {number} second
+ * @property {{step: string, start_s: number, end_s: number, probability: number}[]} done
+ * @property {{step: string | null, probability: number}[]} now  the most probable first; null: no step
+ * @property {{plan: string[], plan_probability: number, plans: Plan[], understood?: string[]}} left
+ *
+ * @typedef {object} Following
+ * @property {FollowedMoment[]} moments  by second, as far as they have come
+ * @property {boolean} isWhole  whether there are no more
+ * @property {Problem | null} problem
+ *
  * @typedef {{stage: "encoding" | "planning", done: number, total: number}} Progress
  *
  * @typedef {object} Problem  an error as the page shows it
@@ -113,6 +133,8 @@
  * @property {number} chosen  index of the plan that is shown
  * @property {{why: Reasons[], words: WhyWords[]} | null} reasons  of the plans of the answer; null: not known yet
  * @property {Problem | null} whyProblem
+ * @property {"plan" | "follow"} mode
+ * @property {Following | null} following  while `mode` is follow
  * @property {Problem | null} videoProblem  with the page, a video or an upload
  * @property {Problem | null} planProblem
  */

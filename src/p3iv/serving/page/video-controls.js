@@ -1,15 +1,15 @@
-/** Play, step and the time of the playhead; where the browser cannot play, steps of a second instead of play. */
+/** Play, step and the time of the playhead; where the browser cannot play, steps of a second instead. */
 
 import { button, icon, make } from "./dom.js";
 import { formatLength, formatTime } from "./format.js";
 import { stepFrames, stepSeconds, togglePlay } from "./playback.js";
-import { lengthOf, showsFrames } from "./store.js";
+import { canPlay, lengthOf } from "./store.js";
 import { View } from "./view.js";
 
 /** @import {State} from "./types.js" */
 
 export class VideoControls extends View {
-  static watches = /** @type {const} */ (["video", "cannotPlay", "playhead", "isPlaying", "upload", "videoProblem"]);
+  static watches = /** @type {const} */ (["video", "cannotPlay", "playhead", "isPlaying", "upload", "videoProblem", "mode"]);
 
   #secondBack = button("second-back", "", () => stepSeconds(-1), {
     class: "icon-button",
@@ -30,9 +30,9 @@ export class VideoControls extends View {
 
   /** @param {State} state */
   render(state) {
-    const { video, isPlaying, playhead, upload, videoProblem } = state;
+    const { video, isPlaying, playhead, upload, videoProblem, mode } = state;
     this.classList.toggle("is-off", !video || Boolean(upload) || Boolean(videoProblem));
-    this.#play.hidden = showsFrames(state) || video?.has_frames === false;
+    this.#play.hidden = !canPlay(state) && mode === "plan";
     this.#setPlaying(isPlaying);
     this.#now.textContent = formatTime(Math.floor(playhead * 10 + 1e-6) / 10);
     this.#length.textContent = ` / ${formatLength(lengthOf(state))}`;

@@ -16,7 +16,7 @@ const TICKS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
 const LARGE_STEPS = 10; // PageUp and PageDown move by a tenth of the video
 
 export class VideoTimeline extends View {
-  static watches = /** @type {const} */ (["info", "video", "playhead", "start", "goal", "goalKind"]);
+  static watches = /** @type {const} */ (["info", "video", "playhead", "start", "goal", "goalKind", "mode"]);
 
   #strip = make("img", { class: "strip", alt: "", draggable: "false", hidden: true });
   #handles = { start: handle("start"), goal: handle("goal") };
@@ -35,7 +35,7 @@ export class VideoTimeline extends View {
     const shades = ["before", "range", "after"].map((name) => make("div", { class: `shade ${name}` }));
     const playhead = make("div", { class: "playhead" });
     this.#lane.append(this.#strip, ...shades, playhead, this.#handles.start, this.#handles.goal);
-    this.append(this.#lane, this.#ruler);
+    this.append(this.#lane, document.createElement("follow-track"), this.#ruler);
     this.#lane.addEventListener("pointerdown", (event) => this.#grab(event));
     new ResizeObserver(() => this.#redraw()).observe(this.#lane);
   }
@@ -50,8 +50,10 @@ export class VideoTimeline extends View {
     for (const end of /** @type {End[]} */ (["start", "goal"])) this.#renderHandle(state, end);
     const hasGoal = goalKindOf(state) === "moment";
     this.#handles.goal.hidden = !hasGoal;
+    this.#handles.start.hidden = state.mode === "follow";
     this.classList.toggle("no-goal", !hasGoal);
-    const [first, last] = [handleAt(state, "start"), hasGoal ? handleAt(state, "goal") : length];
+    const first = state.mode === "follow" ? 0 : handleAt(state, "start");
+    const last = hasGoal ? handleAt(state, "goal") : length;
     this.#place("--first", Math.min(first, last) / length);
     this.#place("--last", Math.max(first, last) / length);
     this.classList.toggle("is-reversed", first > last);
