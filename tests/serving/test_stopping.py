@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 
 import httpx
 
+from clips import write_clip
+from serving.test_api_follow import read_events
 from soak.service_process import running_service, wait_for
 
 
@@ -58,3 +61,20 @@ def answers(port: int) -> bool:
         return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60).status_code == 200
     except httpx.ConnectError:
         return False
+
+
+def test_a_video_that_is_followed_ends_with_the_service(queries_run: Path, tmp_path: Path) -> None:
+    write_clip(tmp_path / "long.mp4", range(0, 300_000, 500))
+    with (
+        running_service(str(queries_run), "--limit", "jobs=1") as service,
+        httpx.Client(base_url=service.url, timeout=60) as client,
+    ):
+        video = client.put("/v1/videos", content=(tmp_path / "long.mp4").read_bytes()).json()["id"]
+        with client.stream("POST", "/v1/follow", json={"video": video}) as answer:
+            events = read_events(answer.iter_lines())
+            assert next(events)[0] == "moment"
+            os.kill(service.pid, signal.SIGTERM)
+            began = time.monotonic()
+            *_, (name, content) = events
+        assert (name, content["error"]["message"]) == ("error", "The service is being stopped.")
+        assert time.monotonic() - began < 8  # it does not wait until running requests are cut off

@@ -54,6 +54,7 @@ class Following:
         self._planner, self._media, self._observer = planner, media, observer
         self._goals, self._requests, self._limits = moments, requests, requests.limits
         self.number = 0  # of videos that are followed now
+        self.is_ending = False  # whether the service is being stopped
 
     async def open(self, request: FollowRequest) -> Moments:
         """The moments of a video, each computed when it is asked for.
@@ -93,6 +94,8 @@ class Following:
         self.number += 1
         try:
             async for look in looks:
+                if self.is_ending:
+                    raise ServiceError(503, "The service is being stopped.", retry_after_s=10)
                 moment = await self._in_turn(partial(self._requests.compute, look))
                 if moment is not None and moment.second >= from_s:
                     yield MomentAnswer(**moment.to_dict())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import Any, Final, cast
 
 import h11
@@ -89,7 +90,21 @@ class Http(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn, for which it is not an error to be told to stop."""
+    """uvicorn, for which it is not an error to be told to stop.
+
+    Args:
+        config: of uvicorn.
+        on_exit: is called when it is told to stop, before it waits for running requests.
+    """
+
+    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._on_exit = on_exit
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop soon, or at once when told again."""
+        self._on_exit()
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -129,7 +144,7 @@ def run_service(service: Service, app: ASGIApp, on_ready: Callable[[str, InfoAns
             proxy_headers=bool(settings.allowed_names),  # then a proxy on this machine says who its clients are
             timeout_graceful_shutdown=GRACE_S,
         )
-        server = Server(config)
+        server = Server(config, service.end_long_answers)
 
         def started() -> None:
             if service.failure is not None:

@@ -106,6 +106,11 @@ class Service:
             except OSError as error:
                 log_failure(error)
 
+    def end_long_answers(self) -> None:
+        """End the answers that could go on for hours, so that the service can be stopped."""
+        if "following" in vars(self):
+            self.following.is_ending = True
+
     async def stop(self) -> None:
         """End processes and threads, and delete temporary uploads."""
         self.is_ready = False
