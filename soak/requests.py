@@ -101,6 +101,7 @@ def valid_requests(known: Known) -> list[bytes]:
         request("POST", "/v1/plan", asked, **typed),
         request("POST", "/v1/plan", rich.encode(), **typed),
         request("POST", "/v1/plan", asked, **typed, **events),
+        request("POST", "/v1/follow", json.dumps({"video": known.video, "number": 2}).encode(), **typed),
         request("POST", "/v1/probability", plan, **typed),
         request("POST", "/v1/session", b'{"token": ""}', **typed),
         request("PUT", "/v1/videos?name=a.mp4", known.clip),
@@ -149,6 +150,7 @@ def _damaged_json(rng: random.Random, valid: bytes, known: Known) -> bytes:
             ("/v1/plan", known.question | {"samples": 5, "number": 3, "seed": 1, "mode": "chain", "graph": "vertical"}),
             ("/v1/plan", {"start": {"picture": "0" * 64}, "goal": {"features": [0.5] * 1280}}),
             ("/v1/probability", known.question | {"plan": list(known.plan)}),
+            ("/v1/follow", {"video": known.video, "goal": {"text": "tea"}, "number": 3, "from": 1.5}),
             ("/v1/session", {"token": "guess"}),
         ]
     )

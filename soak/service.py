@@ -1,4 +1,4 @@
-"""The service under malformed requests, under requests that its description allows, and over a long time."""
+"""The service under malformed requests, under requests that its description allows, over a long time, and followed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
+from soak.followers import Followers, make_following_run
 from soak.raw_http import RawAnswer, exchange
 from soak.report import Failure, Part
 from soak.requests import Known, Sent, draw_malformed, make_known
@@ -25,6 +27,7 @@ from soak.service_process import TRACEBACK, ServiceProcess, Usage, running_servi
 from soak.visits import Visits
 
 NUMBER: Final = 10_000  # requests
+FOLLOWED_SHARE: Final = 20  # one video is followed for so many requests
 SCHEMA_S: Final = 30
 MAX_GROWTH_MB: Final = 60.0  # of all processes; up to 42 MB are rows of features, which are kept on purpose
 CLIENTS: Final = 16
@@ -47,12 +50,17 @@ def run_service(part: Part, number: int = NUMBER) -> None:
     for run in (run_described, run_malformed, run_day):
         with harsh_service() as service:
             run(part, service, number)
+    with (
+        tempfile.TemporaryDirectory(prefix="soak-") as folder,
+        harsh_service(make_following_run(Path(folder))) as service,
+    ):
+        run_followers(part, service, number // FOLLOWED_SHARE)
 
 
-def harsh_service() -> AbstractContextManager[ServiceProcess]:
+def harsh_service(planner: Path | None = None) -> AbstractContextManager[ServiceProcess]:
     """A service with little time, little disk space and one process that encodes."""
     options = [word for limit in _HARSH for word in ("--limit", limit)]
-    return running_service("--metrics", *options)
+    return running_service(*([str(planner)] if planner else []), "--metrics", *options)
 
 
 def run_described(part: Part, service: ServiceProcess, number: int) -> None:
@@ -95,6 +103,24 @@ def run_day(part: Part, service: ServiceProcess, number: int) -> None:
     (uploads,) = service.folder.glob("p3iv-uploads-*")
     wait_for(lambda: [path.name for path in uploads.iterdir()] == ["in-use.lock"], "the end of all uploads", 20)
     _check_log(part, "a day", service)
+
+
+def run_followers(part: Part, service: ServiceProcess, number: int) -> None:
+    """Clients that follow videos, and stay or not."""
+    seen = _Seen(part, "followers", service)
+    for numbers in _warm_up_and_rest(number):
+        before = seen.settle()
+        with Followers(service.url, make_known("", ()).clip, part.seed) as followers:
+            _in_threads(lambda at, followers=followers: seen.note(at, followers.pay(at)), numbers)  # type: ignore[misc]
+        wait_for(lambda: _figure(service, "p3iv_follows") == 0, "the end of all videos", 30)
+    seen.compare(before)
+    _check_log(part, "followers", service)
+
+
+def _figure(service: ServiceProcess, name: str) -> float:
+    """One of the service's figures."""
+    lines = httpx.get(f"{service.url}/metrics", timeout=60).text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 def _warm_up_and_rest(number: int) -> tuple[range, range]:

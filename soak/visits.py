@@ -75,7 +75,7 @@ class Visits:
             )
         return self._expect(answer, 200)
 
-    def follow(self, rng: random.Random) -> str | None:
+    def plan_with_progress(self, rng: random.Random) -> str | None:
         """Plan with progress, and stay to the end or not."""
         body, events = self._question(rng), {"Accept": "text/event-stream"}
         with self._client.stream("POST", "/v1/plan", json=body, headers=events) as answer:
@@ -88,7 +88,7 @@ class Visits:
 
     def upload(self, rng: random.Random) -> str | None:
         """Send a video that nobody sent before, and use it while it is there."""
-        content = _padded(self._known.clip, rng)
+        content = padded(self._known.clip, rng)
         sent = self._client.put("/v1/videos", params={"name": f"{rng.random()}.mp4"}, content=content)
         if problem := self._expect(sent, 201, 404):  # 404: others have needed its room already
             return problem
@@ -111,7 +111,7 @@ class Visits:
     def break_off(self, rng: random.Random) -> str | None:
         """Send a part of an upload, or ask for a file and do not read it."""
         port = self._client.base_url.port or 80
-        content = _padded(self._known.clip, rng)
+        content = padded(self._known.clip, rng)
         part = request("PUT", "/v1/videos", content_length=str(len(content))) + content[: rng.randrange(len(content))]
         exchange(port, rng.choice((part, request("GET", self._place("file")))), wanted=0)
         return None
@@ -136,7 +136,7 @@ class Visits:
         return f"{answer.status_code}"
 
 
-def _padded(clip: bytes, rng: random.Random) -> bytes:
+def padded(clip: bytes, rng: random.Random) -> bytes:
     """The video with bytes behind it that players skip, up to 2 MB of them."""
     rest = rng.randbytes(rng.choice((10, 10_000, 500_000, 2_000_000)))
     return clip + struct.pack(">I", len(rest) + 8) + b"free" + rest
@@ -147,7 +147,7 @@ _VISITS: dict[Visit, int] = {
     Visits.play: 10,
     Visits.scrub: 14,
     Visits.plan: 12,
-    Visits.follow: 6,
+    Visits.plan_with_progress: 6,
     Visits.upload: 18,
     Visits.send_picture: 6,
     Visits.break_off: 6,
