@@ -27,6 +27,7 @@ from p3iv.cli.app import app  # noqa: E402
 from p3iv.serving.routes import router  # noqa: E402
 from p3iv.serving.settings import describe_limits  # noqa: E402
 from tools.python_reference import python_reference  # noqa: E402
+from tools.query_results import query_results  # noqa: E402
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -152,6 +153,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "python": ("docs/reference/python.md", python_reference),
     "routes": ("docs/reference/service.md", routes),
     "limits": ("docs/reference/service.md", limits),
+    "query results": ("docs/results/queries.md", lambda: query_results(table)),
     "loss terms": ("docs/reference/run_folder.md", loss_terms),
 }
 
