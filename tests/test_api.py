@@ -68,7 +68,8 @@ def test_options_and_arguments_have_the_same_names_and_defaults(name: str) -> No
     options = {renamed.get(option, option): each.default for option, each in command.items() if option != "as_json"}
     arguments = {argument: each.default for argument, each in function.items()}
     only = {"progress", "on_note", "command"}
-    assert set(options) - {"sheet", "list_settings"} == set(arguments) - only
+    # --sheet draws, --list-settings prints, and --follow is `p3iv.evaluate_following`
+    assert set(options) - {"sheet", "list_settings", "follow"} == set(arguments) - only
     for option in set(options) & set(arguments) - {"threads", "jobs"}:
         assert as_text(options[option]) == as_text(arguments[option]), option
 

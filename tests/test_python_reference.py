@@ -79,11 +79,12 @@ def test_every_public_name_is_used_in_a_test() -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tabletop: Path, plus_run: Path) -> Path:
-    """What the examples read: demo/tabletop, a dataset; runs/first, a run of it; my_kitchen, videos with steps.csv."""
+def folder(tmp_path_factory: pytest.TempPathFactory, tabletop: Path, plus_run: Path, query_run: Path) -> Path:
+    """What the examples read: demo/tabletop, a dataset; runs/first and runs/any, runs of it; my_kitchen, own videos."""
     place = tmp_path_factory.mktemp("examples")
     shutil.copytree(tabletop, place / "demo" / "tabletop")
     shutil.copytree(plus_run, place / "runs" / "first")
+    shutil.copytree(query_run, place / "runs" / "any")
     make_videos(place / "my_kitchen", "kitchen-{}")
     return place
 

@@ -18,7 +18,7 @@ WIDTH = 100
 GROUPS = {
     "Plan": ("p3iv.planner", "p3iv.plans.conditions", "p3iv.plans.distribution"),
     "Datasets": ("p3iv.api.datasets",),
-    "Train, evaluate and export": ("p3iv.api.runs", "p3iv.api.exporting"),
+    "Train, evaluate and export": ("p3iv.api.runs", "p3iv.api.following", "p3iv.api.exporting"),
     "Progress and errors": ("p3iv.types", "p3iv.errors"),
 }
 _SECTION = re.compile(r"(?m)^(Args|Returns|Yields|Raises|Example):\n((?:(?: {4}.*)?(?:\n|\Z))+)")

@@ -140,9 +140,10 @@ class Planner(LoadedPlanner):
             P3ivError: naming the video or the option that cannot be used.
 
         Example:
-            >>> planner = Planner.from_pretrained("runs/kitchen")  # doctest: +SKIP
-            >>> for moment in planner.follow("kitchen.mp4", goal_text="a Greek salad"):  # doctest: +SKIP
-            ...     print(moment)
+            >>> planner = Planner.from_pretrained("runs/any")
+            >>> moments = list(planner.follow("tabletop-0001", procedure=planner.procedures[0]))
+            >>> moments[12].second, len(moments[12].left.plan)
+            (12, 3)
         """
         return follow_video(self.follower(goal, **options), self._reader, video)
 
@@ -162,9 +163,12 @@ class Planner(LoadedPlanner):
             P3ivError: this planner cannot follow videos, or an option cannot be used.
 
         Example:
-            >>> planner = Planner.from_pretrained("runs/kitchen")  # doctest: +SKIP
-            >>> follower = planner.follower(procedure="Greek salad")  # doctest: +SKIP
-            >>> moments = [follower.add(row) for row in rows]  # doctest: +SKIP
+            >>> import numpy as np
+            >>> planner = Planner.from_pretrained("runs/any")
+            >>> follower = planner.follower()
+            >>> rows = np.zeros((5, planner.header.shape.feature_width))
+            >>> [moment.second for row in rows if (moment := follower.add(row))]
+            [0, 1, 2, 3]
         """
         check_follows(self._backend)
         _check_number(number)

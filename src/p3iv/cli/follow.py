@@ -15,6 +15,7 @@ from p3iv.cli.options import (
     AnyPlanner,
     AsJson,
     Device,
+    Goal,
     GoalText,
     MovedDataset,
     PlannerBackend,
@@ -41,10 +42,7 @@ VIDEO_HELP = (
 def follow_command(
     run: AnyPlanner,
     video: Annotated[str, typer.Argument(metavar="VIDEO|-", help=VIDEO_HELP, show_default=False)],
-    goal: Annotated[
-        str | None,
-        typer.Option("--goal", metavar="MOMENT", help="Where the video is going: a moment, as in `p3iv plan`."),
-    ] = None,
+    goal: Goal = None,
     goal_text: GoalText = None,
     procedure: Procedure = None,
     horizon: Annotated[

@@ -180,6 +180,10 @@ Settings = Annotated[
     ),
 ]
 
+Goal = Annotated[
+    str | None,
+    typer.Option("--goal", metavar="MOMENT", help="Where you want to be: a moment, as for `p3iv plan --start`."),
+]
 GoalText = Annotated[
     str | None,
     typer.Option("--goal-text", metavar="TEXT", help="The goal in words: a step that comes last, or a procedure."),

@@ -18,6 +18,7 @@ from p3iv.cli.options import (
     AsJson,
     Device,
     Ensemble,
+    Goal,
     GoalText,
     History,
     MovedDataset,
@@ -58,9 +59,7 @@ PlanPair = Callable[[str, str | None], "PlanDistribution"]
 def plan_command(
     run: AnyPlanner,
     start: Annotated[str | None, typer.Option("--start", metavar="MOMENT", help=MOMENT_HELP)] = None,
-    goal: Annotated[
-        str | None, typer.Option("--goal", metavar="MOMENT", help="Another moment, in one of the same forms.")
-    ] = None,
+    goal: Goal = None,
     goal_text: GoalText = None,
     procedure: Procedure = None,
     history: History = "on",
