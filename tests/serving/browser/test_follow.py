@@ -373,6 +373,10 @@ def test_what_following_needs_is_loaded_when_it_is_asked_for(page: Page, rows: S
 def test_on_a_telephone(phone: Page, kitchen: ServiceProcess) -> None:
     open_video(phone, kitchen)
     wait_for_phase(phone, "plans")
+    for width in (320, 400):
+        phone.set_viewport_size({"width": width, "height": 800})
+        box = phone.locator("#follow").bounding_box()
+        assert box is not None and box["x"] + box["width"] <= width - 16
     phone.locator("#follow").tap()
     wait_for_phase(phone, "following")
     expect(phone.locator("#plan-title")).to_be_in_viewport()
