@@ -202,6 +202,7 @@ def test_files_and_threads_stay_constant_over_many_jobs(num_jobs: int) -> None:
 
 SCRIPT = """
 import asyncio
+import signal
 from p3iv.errors import P3ivError
 from serving.pools import open_pool
 from serving import worker_jobs as jobs
@@ -217,6 +218,7 @@ async def attempt(job):
         pass
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start the tests with interrupts ignored
     asyncio.run(main())
 """
 
