@@ -31,7 +31,6 @@ from p3iv.validation import shown
 
 NEXT_STEPS = 3  # that are planned if there is no goal
 NUM_NOW = 3  # steps that may be under way, of which a moment tells
-STANDARD_INPUT = "-"
 
 
 class Follower:
