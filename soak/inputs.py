@@ -27,10 +27,12 @@ from p3iv.cli.app import main
 from p3iv.cli.pairs import read_pairs
 from p3iv.config import override, parse_settings, preset_config
 from p3iv.data.check import check_dataset
+from p3iv.data.check_steps import repair_steps
 from p3iv.data.folder import open_dataset
 from p3iv.data.tensors import load_planning_data
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.weight_files import read_state
+from p3iv.errors import P3ivError
 from p3iv.evaluation.actions import read_actions
 from p3iv.evaluation.predictions import read_predictions
 from p3iv.evaluation.scores import score
@@ -47,10 +49,17 @@ from p3iv.planners.onnx_planner import load_exported
 from p3iv.plans.draws import SampleSettings
 from p3iv.readers.folder import read_split
 from p3iv.readers.registry import read_annotations
+from p3iv.readers.steps import write_steps
+from p3iv.readers.tools.reading import read_tool_files
+from p3iv.readers.tools.registry import FORMATS
 from p3iv.report.write import write_report
 from p3iv.training.loop import TrainRequest, train
+from p3iv.types import Annotations
+from soak.annotation_examples import CLOCK, EXAMPLES
 from soak.processes import run_p3iv
 from soak.scenarios import SETTINGS, TRAIN, must
+
+MAPPING, LABELS = "tools/mstcn/mapping.txt", "tools/mstcn/groundTruth/kitchen.txt"  # the first is read with the second
 
 VIDEOS = ("v.mp4", "v.mkv", "v.webm", "v.avi", "v.ts", "v.flv", "v.h264", "v.mov")
 
@@ -73,8 +82,10 @@ def input_types() -> list[InputType]:
         InputType("crosstask", _annotations("crosstask", "crosstask"), ("crosstask/",)),
         InputType("coin", _annotations("coin"), ("COIN.json",)),
         InputType("niv", _annotations("niv", "niv"), ("niv/",)),
+        *(InputType(f"annotations {form}", _tool_file(form), paths) for form, paths in annotation_paths().items()),
         *(InputType(Path(path).name, _open_kitchen, (path,)) for path in kitchen),
         InputType("data check", _check_kitchen, (*kitchen, "kitchen/features/")),
+        InputType("steps.csv by hand", _repair_by_hand, ("by_hand/steps.csv",)),
         InputType("feature store", _open_kitchen, ("kitchen/features/",)),
         InputType("split file", lambda folder, path: read_split(folder / path), ("split.json",)),
         InputType("npy", _arrays, ("arrays/a.npy", "arrays/old.npy")),
@@ -131,11 +142,42 @@ COMMANDS = (
     "compare kitchen --out tables --planners retrieval --horizons 3 --seeds 0 --split release --samples 3",
     "reproduce unique-plans --data kitchen --out tables --budget small --seeds 0 --horizons 3",
     "data simulate new --seed 1 --noise 4.5",
+    "data import annotations tools/ls/kitchen.json new --task tea --fps 25 --videos tools --overwrite",
+    "data import annotations tools/kitchen.srt tools/kitchen.eaf new --cues-are-steps --task tea --tier a --dry-run",
+    "data export kitchen exported --format webvtt --overwrite",
+    "data export kitchen exported.json --format label-studio --fps 25 --overwrite",
 )
 
 
 def _annotations(kind: str, source: str | None = None) -> Callable[[Path, str], object]:
     return lambda folder, path: read_annotations(kind, folder / (source or path))
+
+
+def annotation_paths() -> dict[str, tuple[str, ...]]:
+    """The examples of every annotation format, in the folder of all examples."""
+    paths: dict[str, list[str]] = {form: [] for form in FORMATS}
+    for path, (_, form) in EXAMPLES.items():
+        paths[form or "frame-labels"].append(f"tools/{path}")
+    return {form: tuple(found) for form, found in paths.items()}
+
+
+def _tool_file(form: str) -> Callable[[Path, str], object]:
+    """Read a file as what it is recognised as, and as its format in any case; what is read can be written."""
+
+    def read(folder: Path, path: str) -> None:
+        source = folder / (LABELS if path == MAPPING else path)
+        with suppress(P3ivError):
+            _write_again(folder, read_tool_files([source], CLOCK, format_name=form).annotations)
+        _write_again(folder, read_tool_files([source], CLOCK).annotations)
+
+    return read
+
+
+def _write_again(folder: Path, annotations: Annotations) -> None:
+    try:
+        write_steps(folder / "written.csv", annotations)
+    except P3ivError as error:
+        raise RuntimeError("annotations that were read cannot be written") from error
 
 
 def _open_kitchen(folder: Path, _: str) -> None:
@@ -146,6 +188,11 @@ def _open_kitchen(folder: Path, _: str) -> None:
 
 def _check_kitchen(folder: Path, _: str) -> None:
     check_dataset(folder / "kitchen")
+
+
+def _repair_by_hand(folder: Path, _: str) -> None:
+    check_dataset(folder / "by_hand")
+    repair_steps(folder / "by_hand")
 
 
 def _arrays(folder: Path, path: str) -> None:
@@ -278,8 +325,10 @@ def _make_annotations(folder: Path) -> None:
         "rename.json": '{"boil": "boil water", "pour": "pour it"}',
         "rename.csv": "boil,boil water\npour,pour it\n",
         "actions.txt": "boil\npour\nstir\n",
+        "by_hand/steps.csv": "sep=;\nVideo;Task;Step;Start;End\nd.mp4;tea;Boil;0:01;1,5\nd.mp4;tea;boil ;0:02;3 s\n",
         "pairs.csv": "id,start,goal,room\na,tabletop-0000@1,tabletop-0000@9,hall\nb,p.png,arrays/row.npy,\n",
     }
+    files |= {f"tools/{path}": text for path, (text, _) in EXAMPLES.items()}
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

@@ -251,7 +251,7 @@ _STRUCTURED: dict[str, Mutate] = {
     ".yaml": _mutate_yaml,
     ".csv": _mutate_table,
     ".txt": _mutate_table,
-    ".words": _mutate_words,
+    **dict.fromkeys((".words", ".xml", ".eaf", ".vtt", ".srt"), _mutate_words),
     ".zip": _mutate_zip,
     ".npz": _mutate_zip,
     ".pth": _mutate_zip,

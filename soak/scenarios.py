@@ -47,24 +47,33 @@ class Scenario:
 def scenarios() -> list[Scenario]:
     """Every command that writes; each folder holds `data`, and `run` where a command needs one."""
     imported = ("data", "import", "folder", "data", "imported")
+    subtitles = ("data", "export", "data", "subtitles", "--format", "webvtt")
+    annotations = ("data", "import", "annotations", "project.json", "imported")
     made = ("data", "make", "tabletop", "made", "--videos", "3", "--jobs", "1")
     extract = ("extract", "videos", "--jobs", "1", "--text-encoder", "keep")
     train = ("train", "data", "--out", "run", *TRAIN)
     plus = ("train", "data", "--out", "run", "--planner", "p3iv-plus", "--split", "release", *SET[:4])
+    fit_all = ("train", "data", "--out", "run", "--planner", "p3iv-plus", "--folds", "2", "--fit-all", *SET[:4])
+    enough = ("data", "enough", "data", "--out", "curve", "--folds", "2", "--set", "optim.epochs=1", *SET[2:4])
     compare = ("compare", "data", "--out", "tables", "--planners", "retrieval,majority", "--split", "release", *FEW)
     reproduce = ("reproduce", "unique-plans", "viterbi", "--data", "data", "--out", "tables", *FEW, *SET)
     again, seed = ("--overwrite",), ("--seed", "1", "--overwrite")
     return [
         Scenario("import", imported, make_data, check=partial(check_data, "imported")),
         Scenario("import --overwrite", (*imported, *again), make_imported, replaces=True),
+        Scenario("export annotations", subtitles, make_data),
+        Scenario("import annotations", annotations, make_exported, check=partial(check_data, "imported")),
         Scenario("make", made, _nothing, check=partial(check_data, "made")),
         Scenario("make --overwrite", (*made, "--skip-rendering", *seed), make_made, replaces=True),
         Scenario("extract", extract, make_videos, check=partial(check_data, "videos")),
         Scenario("extract --overwrite", (*extract, *again), make_extracted, check=partial(check_data, "videos")),
         Scenario("simulate", ("data", "simulate", "data", "--overwrite"), make_data, check=partial(check_data, "data")),
+        Scenario("embed", ("data", "embed", "data", "--overwrite"), make_data),
         Scenario("align", ("align", "data", "--split", "release", "--steps", "3"), make_data),
         Scenario("train", train, make_data, resumed=("--resume",)),
         Scenario("train p3iv-plus", plus, make_data, resumed=("--resume",)),
+        Scenario("train --fit-all", fit_all, make_data, resumed=("--resume",)),
+        Scenario("enough", enough, make_data),
         Scenario("train --overwrite", (*train, *seed), make_run, replaces=True),
         Scenario("evaluate", ("evaluate", "run", "--samples", "4", "--seed", "2"), make_evaluated, check=check_run),
         Scenario("report", ("report", "run", "--cases", "3"), make_reported, check=check_run),
@@ -91,6 +100,11 @@ def make_data(folder: Path) -> None:
 def make_imported(folder: Path) -> None:
     must(run_p3iv(folder, "data", "make", "tabletop", "imported", "--videos", "4", "--seed", "3", "--skip-rendering"))
     make_data(folder)
+
+
+def make_exported(folder: Path) -> None:
+    make_data(folder)
+    must(run_p3iv(folder, "data", "export", "data", "project.json", "--format", "via"))
 
 
 def make_made(folder: Path) -> None:

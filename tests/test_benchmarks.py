@@ -11,6 +11,7 @@ import pytest
 
 TINY = {
     "conditions": ["--plans", "10", "--repeats", "1"],
+    "few_videos": ["--worlds", "1", "--epochs", "1", "--fresh", "5", "--folds", "2"],
     "following": ["--hours", "0.01", "--actions", "20", "--height", "90"],
     "exported_encoder": ["--videos", "8", "--epochs", "1"],
     "extraction": ["--videos", "3", "--encoders", "efficientnet-lite0", "--repeats", "1"],

@@ -13,8 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 from p3iv.config import setting_names
+from p3iv.evaluation.cross_validated import CrossValidation
 from p3iv.evaluation.predictions import PredictionLine
 from p3iv.evaluation.result import Evaluation
+from p3iv.readers.tools.registry import FORMATS, WRITERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -83,12 +85,24 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "content"), [("run_folder.md", Evaluation), ("prediction_file.md", PredictionLine)], ids=["run", "lines"]
+    ("page", "contents"),
+    [("run_folder.md", [Evaluation, CrossValidation]), ("prediction_file.md", [PredictionLine])],
+    ids=["run", "lines"],
 )
-def test_the_fields_of_a_file_are_those_of_its_class(page: str, content: type[BaseModel]) -> None:
+def test_the_fields_of_a_file_are_those_of_its_class(page: str, contents: list[type[BaseModel]]) -> None:
     text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| (`[^|]*`) \|", "".join(text.split("| field |")[1:]))
-    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(content.model_fields)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {
+        name for content in contents for name in content.model_fields
+    }
+
+
+def test_the_page_of_annotation_formats_has_them_all() -> None:
+    text = (ROOT / "docs" / "reference" / "annotation_formats.md").read_text(encoding="utf-8")
+    read, written = (part.split("\n\n")[0] for part in text.split("| `--format` |")[1:])
+    for part, formats in ((read, FORMATS), (written, WRITERS)):
+        rows = re.findall(r"(?m)^\| (`[^|]*`) \|", part)
+        assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == set(formats)
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -16,8 +16,8 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
-MAX_LEVELS = 27
-MAX_MODULES = 248
+MAX_LEVELS = 29
+MAX_MODULES = 286
 MAX_LAYERS = 20
 MAX_LINES = 420
 MIN_MEDIAN_LINES = 120

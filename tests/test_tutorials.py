@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 import zipfile
 from contextlib import chdir
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 
 from clips import write_clip
 from commands import RunP3iv
+from soak.service_process import running_service
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -53,6 +56,25 @@ def run_page(page: str, p3iv: RunP3iv) -> None:
         done = p3iv(*smaller(command))
         assert done.returncode == 0, f"p3iv {shlex.join(command)}\n{done.stdout}\n{done.stderr}"
         assert "problem" not in done.stderr
+
+
+def printed_on(page: Path) -> list[str]:
+    """What a page shows below each of its `$ p3iv ...` lines."""
+    return [part.partition("\n")[2] for block in blocks(page, "console") for part in f"\n{block}".split("\n$ ")[1:]]
+
+
+def write_scripts(page: Path, folder: Path) -> None:
+    """Write the Python blocks of a page to the files that their first lines name."""
+    for block in blocks(page, "python"):
+        first, _, code = block.partition("\n")
+        (folder / first.removeprefix("# ")).write_text(code, encoding="utf-8")
+
+
+def run_script(folder: Path, name: str) -> str:
+    """Run a script in a folder and return what it prints."""
+    done = subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{name}\n{done.stderr}"
+    return done.stdout
 
 
 def make_videos(folder: Path, name: str) -> None:
@@ -104,6 +126,33 @@ def test_own_videos(tmp_path: Path, p3iv: RunP3iv) -> None:
     (table,) = blocks(TUTORIALS / "own_videos.md", "csv")
     assert (tmp_path / "my_kitchen" / "steps.csv").read_text().startswith(table)
     run_page("own_videos.md", p3iv)
+
+
+def test_ten_videos(tmp_path: Path, p3iv: RunP3iv) -> None:
+    """Videos, annotation and check as the page shows them; the planner with fewer epochs."""
+    page = TUTORIALS / "ten_videos.md"
+    commands, shown = commands_of(page), printed_on(page)
+    service_prints, annotate_prints, _ = blocks(page, "text")
+    write_scripts(page, tmp_path)
+    run_script(tmp_path, "film.py")
+    with running_service("--annotate", str(tmp_path / "repot"), "--limit", "jobs=1") as service:
+        client = tmp_path / "steps_client.py"
+        client.write_text(client.read_text().replace("http://127.0.0.1:8000", service.url))
+        assert service.printed.splitlines()[:2] == [
+            line.replace("repot", str(tmp_path / "repot")).replace("http://127.0.0.1:8000", service.url)
+            for line in service_prints.splitlines()
+        ]
+        assert run_script(tmp_path, "annotate.py") == annotate_prints
+        wrong = p3iv(*commands[0])
+        run_script(tmp_path, "correct.py")
+        assert service.stop() == []
+        assert service.printed.endswith(f"next: p3iv data check {tmp_path / 'repot'}\n")
+    right = p3iv(*commands[1])
+    assert [f"{done.stdout}{done.stderr}" for done in (wrong, right)] == shown[:2]
+    for command, text in zip(commands[2:], shown[2:], strict=True):
+        done = p3iv(*smaller(command))
+        assert done.returncode == 0, f"p3iv {shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+        assert done.stderr.splitlines()[-1] == text.splitlines()[-1]  # the advice on what to type next
 
 
 def test_train_and_evaluate(p3iv: RunP3iv) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -24,6 +25,7 @@ sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # of `python tools/
 
 from p3iv import catalogue, config  # noqa: E402
 from p3iv.cli.app import app  # noqa: E402
+from p3iv.serving.annotate_routes import annotate_router  # noqa: E402
 from p3iv.serving.routes import router  # noqa: E402
 from p3iv.serving.settings import describe_limits  # noqa: E402
 from tools.python_reference import python_reference  # noqa: E402
@@ -116,9 +118,18 @@ def limits() -> str:
 
 def routes() -> str:
     """The routes of the service with the first sentence about each."""
+    return _routes_of(router)
+
+
+def annotate_routes() -> str:
+    """The routes that a service has with `--annotate`."""
+    return _routes_of(annotate_router)
+
+
+def _routes_of(described: APIRouter) -> str:
     rows = [
         (f"`{method} {route.path}`", (inspect.getdoc(route.endpoint) or "").replace("\n", " "))
-        for route in router.routes
+        for route in described.routes
         if isinstance(route, APIRoute) and route.include_in_schema
         for method in sorted(route.methods or ())
     ]
@@ -152,6 +163,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "sampling modes": ("docs/reference/metrics.md", sampling_modes),
     "python": ("docs/reference/python.md", python_reference),
     "routes": ("docs/reference/service.md", routes),
+    "annotate routes": ("docs/reference/service.md", annotate_routes),
     "limits": ("docs/reference/service.md", limits),
     "query results": ("docs/results/queries.md", lambda: query_results(table)),
     "loss terms": ("docs/reference/run_folder.md", loss_terms),

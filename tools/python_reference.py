@@ -17,7 +17,7 @@ import p3iv
 WIDTH = 100
 GROUPS = {
     "Plan": ("p3iv.planner", "p3iv.plans.conditions", "p3iv.plans.distribution"),
-    "Datasets": ("p3iv.api.datasets",),
+    "Datasets": ("p3iv.api.datasets", "p3iv.api.features", "p3iv.api.annotations"),
     "Train, evaluate and export": ("p3iv.api.runs", "p3iv.api.following", "p3iv.api.exporting"),
     "Progress and errors": ("p3iv.types", "p3iv.errors"),
 }

@@ -21,12 +21,17 @@ __all__ = [
     "align",
     "check",
     "compare",
+    "data_enough",
+    "embed",
     "evaluate",
     "evaluate_following",
+    "export_annotations",
     "export_planner",
     "extract",
+    "import_annotations",
     "import_dataset",
     "make_tabletop",
+    "repair",
     "score",
     "simulate",
     "stats",
@@ -35,8 +40,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from p3iv.api.datasets import align, check, extract, import_dataset, make_tabletop, simulate, stats
+    from p3iv.api.annotations import export_annotations, import_annotations
+    from p3iv.api.datasets import check, data_enough, import_dataset, make_tabletop, repair, simulate, stats
     from p3iv.api.exporting import export_planner
+    from p3iv.api.features import align, embed, extract
     from p3iv.api.following import evaluate_following
     from p3iv.api.runs import compare, evaluate, score, train, write_report
     from p3iv.errors import P3ivError
@@ -46,8 +53,10 @@ if TYPE_CHECKING:
     from p3iv.types import Progress
 else:
     _MODULES = {
-        "p3iv.api.datasets": ("align", "check", "extract", "import_dataset", "make_tabletop", "simulate", "stats"),
+        "p3iv.api.annotations": ("export_annotations", "import_annotations"),
+        "p3iv.api.datasets": ("check", "data_enough", "import_dataset", "make_tabletop", "repair", "simulate", "stats"),
         "p3iv.api.exporting": ("export_planner",),
+        "p3iv.api.features": ("align", "embed", "extract"),
         "p3iv.api.following": ("evaluate_following",),
         "p3iv.api.runs": ("compare", "evaluate", "score", "train", "write_report"),
         "p3iv.errors": ("P3ivError",),

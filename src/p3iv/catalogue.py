@@ -28,10 +28,26 @@ MOMENT_FORMS: Final = (
 
 # What options and settings can be set to.
 WINDOW_KINDS: Final = ("inclusive", "after-start")
-SPLIT_KINDS: Final = ("video", "release", "window")
+SPLIT_KINDS: Final = ("video", "stratified", "release", "window")
+ALL_VIDEOS: Final = "all"  # the split of --fit-all: every video is a training video
 DEVICES: Final = ("auto", "cpu", "cuda", "mps")
 ENGINES: Final = ("local", "ray")
 DTYPES: Final = ("float16", "float32")  # of stored features
+VIDEO_SUFFIXES: Final = (  # of files in the videos/ of a dataset folder
+    ".mp4",
+    ".mkv",
+    ".webm",
+    ".mov",
+    ".avi",
+    ".m4v",
+    ".mpg",
+    ".mpeg",
+    ".ts",
+    ".flv",
+    ".wmv",
+    ".h264",
+    ".hevc",
+)
 BACKENDS: Final = ("torch", "onnx")  # what computes the plans
 ENCODER_FORMS: Final = ("float32", "int8", "none")  # of an exported encoder
 TRACKER_NAMES: Final = ("tensorboard", "mlflow", "wandb")
@@ -43,7 +59,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "p3iv": {},
     "p3iv-deterministic": _DETERMINISTIC,
     "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
-    "p3iv-plus-lengths": _DETERMINISTIC | {"optim.epochs": None, "optim.min_epochs": 3, "optim.batch_size": 128},
+    "p3iv-plus-lengths": _DETERMINISTIC | {"optim.epochs": None, "optim.min_epochs": 3, "optim.batch_size": 64},
     "tiny": {
         "model.width": 64,
         "model.feed_forward": 128,

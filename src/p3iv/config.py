@@ -191,7 +191,7 @@ class CurationSettings(Section):
         pattern=f"^({'|'.join(WINDOW_KINDS)})$",
     )
     protocol: int = setting(1, "1: every window, 70/30 by video; 2: one window per video, 85/15", ge=1, le=2)
-    split: str = setting("video", "video, release, window, or the path of a split file")
+    split: str = setting("video", "video, stratified, release, window, or a split file; all or fold-2-of-5 in folds")
     split_seed: int = setting(0, "seed of the random split")
 
     def __post_init__(self) -> None:

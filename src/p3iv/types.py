@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:  # `p3iv --help` reads this module and must not wait for numpy
     from typing import Any
@@ -111,6 +111,7 @@ class Annotations:
     vocabulary: Vocabulary
     problems: tuple[Problem, ...] = ()
     split: Split | None = None  # the release's own; an empty val is filled from train when the split is used
+    notes: tuple[str, ...] = ()  # what was written in another way than documented, and how it was understood
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,9 @@ def mean_scores(parts: Iterable[PlanScores]) -> PlanScores:
         mean_iou=sum(one.mean_iou * one.num_windows for one in scores) / total,
         num_windows=total,
     )
+
+
+TRAINING: Final = "Training epochs"  # what a training does, in its `Progress`
 
 
 @dataclass(frozen=True)

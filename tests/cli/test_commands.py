@@ -196,7 +196,8 @@ def test_one_problem_is_singular_and_an_unused_file_is_not_a_problem(p3iv: RunP3
     done = p3iv("data", "import", "folder", source, "out", "--strict")
     assert done.returncode == 0
     note = "note: mine/features: 1 file of no video, not used: w.npy\n".replace("mine", str(source))
-    assert done.stderr == f"{note}next: p3iv data check out\n"
+    made = "note: no --language was given, so embeddings of 1 step were made by minilm (language.npz)\n"
+    assert done.stderr == f"{note}{made}next: p3iv data check out\n"
     (source / "features" / "v.npy").rename(source / "features" / "u.npy")
     np.save(source / "features" / "tea_v.npy", np.ones((5, 2), np.float32))
     with (source / "steps.csv").open("a") as lines:

@@ -12,6 +12,7 @@ import pytest
 
 from commands import Done, RunP3iv
 from p3iv.cli import console
+from p3iv.cli.few_videos import print_next_training_on
 from p3iv.cli.train import legend_of
 from p3iv.types import Progress
 
@@ -52,6 +53,14 @@ def test_whoever_imports_annotations_gets_to_training(p3iv: RunP3iv, tmp_path: P
     (tmp_path / "runs" / "data").mkdir(parents=True)
     aligned = next_of(p3iv("align", "data", "--steps", "2", "--split-seed", "3"))
     assert aligned == ["train", "data", "--out", "runs/data-2", "--planner", "p3iv-plus", "--split-seed", "3"]
+
+
+@pytest.mark.parametrize(("num_videos", "is_few"), [(4, False), (5, True), (30, True), (31, False)])
+def test_few_videos_are_to_be_cross_validated(
+    num_videos: int, is_few: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_next_training_on(tmp_path / "tea", num_videos)
+    assert capsys.readouterr().err.endswith(" --planner p3iv-plus --folds 5 --fit-all\n") == is_few
 
 
 def test_info_says_what_to_do_with_what_it_shows(p3iv: RunP3iv, tabletop: Path, plus_run: Path) -> None:

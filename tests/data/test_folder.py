@@ -13,7 +13,15 @@ import pytest
 import yaml
 
 from p3iv.data.check import check_dataset
-from p3iv.data.folder import DatasetCard, find_videos, open_dataset, read_card, refuse_to_overwrite, unknown_keys
+from p3iv.data.folder import (
+    DatasetCard,
+    find_twins,
+    find_videos,
+    open_dataset,
+    read_card,
+    refuse_to_overwrite,
+    unknown_keys,
+)
 from p3iv.data.importing import ImportRequest, import_dataset
 from p3iv.data.simulate import simulate_dataset
 from p3iv.errors import DatasetError
@@ -178,14 +186,15 @@ def test_the_unfinished_folder_of_a_killed_command_is_not_a_dataset(mine: Path, 
     assert open_dataset(left.rename(tmp_path / "mine.part")).videos
 
 
-def test_the_first_file_by_name_is_used_and_a_broken_link_only_if_it_is_alone(tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_not_used_and_a_broken_link_only_if_it_is_alone(tmp_path: Path) -> None:
     for name in ("tea.mp4", "tea.MKV", "tea.txt", "soup.avi", ".egg.mp4.abcd1234.part"):
         (tmp_path / name).touch()
     (tmp_path / "soup.3gp").touch()
     (tmp_path / "soup.MOV").symlink_to("nowhere")
     (tmp_path / "egg.ts").symlink_to("nowhere")
     found = {stem: path.name for stem, path in find_videos(tmp_path).items()}
-    assert found == {"tea": "tea.MKV", "soup": "soup.avi", "egg": "egg.ts"}
+    assert found == {"soup": "soup.avi", "egg": "egg.ts"}
+    assert find_twins(tmp_path) == {"tea": "tea.MKV and tea.mp4 have one name; rename or remove all but one"}
     assert find_videos(tmp_path / "missing") == {}
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from clips import number_of, numbered, write_clip
-from p3iv.data.folder import VIDEO_SUFFIXES
+from p3iv.catalogue import VIDEO_SUFFIXES
 from p3iv.errors import FeatureError
 from p3iv.features.pictures import Framing, Picture, frame_picture, read_picture
 from p3iv.features.video import VideoReader

@@ -107,7 +107,7 @@ def test_a_column_without_a_name_is_listed(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "no column video, task, step, start_s, end_s in its header"),
-        ("v,t,a,0,1\n", "no column video"),
+        ("v,t,a,0,1\n", r"line 1 is 'v,t,a,0,1', not a header. Write the names of the columns above it"),
         ("video,task,step,start_s\n", "no column end_s in its header"),
         (f"{HEADER},note,note\n", "column 'note' is twice"),
         (f"{HEADER}\n", "no usable video"),

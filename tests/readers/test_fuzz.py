@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from p3iv.errors import P3ivError
 from p3iv.readers.coin import read_coin
 from p3iv.readers.crosstask import read_crosstask
-from p3iv.readers.folder import read_folder, read_split, write_steps
+from p3iv.readers.folder import read_folder, read_split
 from p3iv.readers.niv import read_niv
+from p3iv.readers.steps import write_steps
 from p3iv.types import Annotations
 
 FUZZ = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -49,6 +50,7 @@ TOKENS += [
     b"PK\x01\x02",
     b"\x01\0",
 ]
+TOKENS += [b";", b"\t", b"1:05", b"1,5", b".mp4", b"sep=;", b"\xff\xfe", b"PK\x03\x04", "\u00e9".encode("cp1252")]
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 6), st.one_of(st.sampled_from(TOKENS), st.binary(max_size=4))),
     min_size=1,

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from p3iv.errors import DatasetError
 from p3iv.readers.crosstask import read_crosstask
-from p3iv.readers.folder import read_folder, write_steps
+from p3iv.readers.folder import read_folder
 from p3iv.readers.rows import order_steps
+from p3iv.readers.steps import write_steps
 from p3iv.types import Action, Annotations, Step, Video, Vocabulary
 
 CELLS = st.text(

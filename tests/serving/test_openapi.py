@@ -76,7 +76,7 @@ def test_every_route_is_described(description: Json) -> None:
     }
     assert described == routes
     hidden = {getattr(route, "path", "") for route in router.routes if not getattr(route, "include_in_schema", True)}
-    assert hidden == {"/", "/static/{name}"}  # the page
+    assert hidden == {"/", "/annotate", "/static/{name}"}  # the pages
 
 
 def test_every_operation_has_a_summary_and_describes_its_errors(description: Json) -> None:

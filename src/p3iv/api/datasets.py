@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p3iv.api.threads import torch_unchanged
-from p3iv.encoders.registry import DEFAULT_ENCODER
 from p3iv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from p3iv.data.check import Finding
+    from p3iv.data.check_steps import Finding, RepairedSteps
     from p3iv.data.importing import ImportReport
     from p3iv.data.stats import DatasetStats
-    from p3iv.extraction.align import AlignmentReport
-    from p3iv.extraction.request import ExtractionReport
+    from p3iv.experiments.enough import EnoughResult
     from p3iv.features.store import PackedFeatures
     from p3iv.types import OnProgress
 
@@ -96,7 +94,8 @@ def import_dataset(
         source: the release or the folder to read.
         data: the dataset folder to write.
         features: a folder of features, one .npy or .npz per video with a row per second.
-        language: step embeddings, an .npz with arrays step, embedding[, step_id].
+        language: step embeddings, an .npz with arrays step, embedding[, step_id]; without it they are made by minilm,
+            where that is installed.
         rename: JSON or CSV, step name in `language` -> name in the dataset.
         release_split: the split of `split="release"`, JSON {"train": [...], "val": [...], "test": [...]} of video ids.
         videos: a folder of videos to link, one file per video.
@@ -120,6 +119,7 @@ def import_dataset(
     """
     from p3iv.data.importing import ImportRequest
     from p3iv.data.importing import import_dataset as run_import
+    from p3iv.encoders.registry import has_text_encoder
 
     request = ImportRequest(
         kind=kind,
@@ -135,6 +135,7 @@ def import_dataset(
         dtype=dtype,
         simulated=simulated,
         keep_tasks_apart=keep_tasks_apart,
+        embed=has_text_encoder(),
         strict=strict,
         overwrite=overwrite,
     )
@@ -173,7 +174,9 @@ def simulate(
 
 
 def check(data: str | Path) -> list[Finding]:
-    """Check a dataset folder: every error and warning; `severity` says which.
+    """Check a dataset folder: every error, warning and note; `severity` says which.
+
+    A note says what was understood in a steps.csv that is written in another way than documented.
 
     Args:
         data: the dataset folder.
@@ -185,6 +188,26 @@ def check(data: str | Path) -> list[Finding]:
     from p3iv.data.check import check_dataset
 
     return check_dataset(Path(data))
+
+
+def repair(data: str | Path) -> RepairedSteps:
+    """Write a repaired copy of a dataset's steps.csv, steps.fixed.csv; the command is `p3iv data check --fix`.
+
+    It has what is understood in the documented way, without the rows that cannot be used. steps.csv stays as it is.
+
+    Args:
+        data: the dataset folder.
+
+    Raises:
+        SourceError: steps.csv has no usable row.
+
+    Example:
+        >>> p3iv.repair("demo/tabletop").path is None  # nothing to repair
+        True
+    """
+    from p3iv.data.check_steps import repair_steps
+
+    return repair_steps(Path(data))
 
 
 def stats(
@@ -225,111 +248,66 @@ def stats(
     return describe_dataset(open_dataset(Path(data)), settings, horizons=horizons)
 
 
-def extract(
+def data_enough(
     data: str | Path,
     *,
-    encoder: str = DEFAULT_ENCODER,
-    text_encoder: str | None = None,
-    weights: str | Path | None = None,
-    text_weights: str | Path | None = None,
-    max_words: int = 16,
-    allow_download: bool = False,
-    only_needed: bool = False,
-    dtype: str = "float16",
-    jobs: int = 1,
-    engine: str = "local",
-    address: str | None = None,
-    threads: int = 1,
-    strict: bool = False,
-    overwrite: bool = False,
+    out: str | Path | None = None,
+    planner: str = "p3iv-plus",
+    preset: str | None = None,
+    horizon: int = 3,
+    folds: int = 5,
+    split_seed: int = 0,
+    seed: int = 0,
+    settings: Mapping[str, object] | None = None,
+    device: str = "auto",
+    threads: int | None = None,
     progress: OnProgress | None = None,
-) -> ExtractionReport:
-    """Compute features of a dataset's videos, and embeddings of its step texts.
+) -> EnoughResult:
+    """Say whether a dataset has enough videos; the command is `p3iv data enough`.
 
-    After an interruption, the same call continues with the remaining videos and writes the same bytes.
+    Planners are cross-validated that learn from a quarter, a half and all of the videos, and a curve through their
+    success rates says what twice as many would probably bring. Writes enough.json and learning_curve.svg. The same call
+    continues after an interruption.
 
     Args:
-        data: the dataset folder, with steps.csv and videos/.
-        encoder: the encoder of the videos, or precomputed.
-        text_encoder: the encoder of the texts, or keep (leave language.npz as it is); without it, that of `encoder` if
-            it encodes text, else minilm.
-        weights: weights of `encoder`: a file, a folder or a name on the hub. precomputed: a folder of .npy files.
-        text_weights: weights of `text_encoder`, if they differ.
-        max_words: s3d: read at most this many words of a text.
-        allow_download: fetch a model from the Hugging Face hub if it is not on this machine.
-        only_needed: encode only the seconds around the start and end of each step.
-        dtype: type of the stored features.
-        jobs: number of processes. With several, a script needs `if __name__ == "__main__":`.
-        engine: local (processes on this machine) or ray (a cluster that sees the same folders).
-        address: HOST:PORT of a Ray cluster.
-        threads: CPU threads of torch in each process.
-        strict: fail if any video cannot be used.
-        overwrite: replace the features that are already there.
-        progress: is called after every video.
+        data: the dataset folder.
+        out: where trainings and results go; by default the folder `enough` in the dataset folder.
+        planner: the planner to train.
+        preset: a set of settings; without it, the planner's own.
+        horizon: the number of steps to plan.
+        folds: number of folds of the cross-validations.
+        split_seed: seed of the folds.
+        seed: seed of parameters, noise, order and dropout.
+        settings: further settings by their names, such as {"optim.epochs": 20}.
+        device: auto, cpu, cuda or mps.
+        threads: CPU threads of torch during the call; None leaves them as they are.
+        progress: is called after every step of every training.
+
+    Returns:
+        The curve; where there are too few videos to say, `too_few` says why.
 
     Raises:
-        DatasetError: the folder has other features, or features of some videos only.
-        FeatureError: no video can be used; with `strict`, any video cannot.
+        ConfigError: a setting does not exist, or has a value that is not allowed.
+        CheckpointError: `out` has a curve of other data or settings.
 
     Example:
-        >>> report = p3iv.extract("my_kitchen", only_needed=True)
-        >>> report.encoder.name, report.features.num_videos
-        ('efficientnet-lite0', 6)
+        >>> found = p3iv.data_enough("demo/tabletop", out="curve", folds=2, settings={"optim.epochs": 1})
+        >>> [point.num_videos for point in found.curve.points]
+        [5.0, 10.0, 20.0]
     """
-    from p3iv.extraction.extract import extract_features
-    from p3iv.extraction.request import ExtractionRequest
+    from p3iv.api.runs import configure
+    from p3iv.data.folder import open_dataset
+    from p3iv.evaluation.learning_curve import ENOUGH_FOLDER
+    from p3iv.experiments.enough import EnoughRequest, measure_enough
+    from p3iv.training.loop import TrainRequest
 
-    request = ExtractionRequest(
-        folder=Path(data),
-        encoder=encoder,
-        text_encoder=text_encoder,
-        weights=None if weights is None else str(weights),
-        text_weights=None if text_weights is None else str(text_weights),
-        max_words=max_words,
-        allow_download=allow_download,
-        only_needed=only_needed,
-        dtype=dtype,
-        engine=engine,
-        address=address,
-        jobs=jobs,
-        threads=threads,
-        strict=strict,
-        overwrite=overwrite,
+    changes = {"planner": planner, "seed": seed, "data.horizon": horizon, "data.split_seed": split_seed}
+    request = TrainRequest(
+        dataset=open_dataset(Path(data)),
+        run=Path(data) / ENOUGH_FOLDER if out is None else Path(out),
+        config=configure(planner, preset, changes, settings or {}),
+        device=device,
+        on_progress=progress or (lambda _: None),
     )
     with torch_unchanged(threads):
-        return extract_features(request, on_progress=progress)
-
-
-def align(
-    data: str | Path,
-    *,
-    split: str | Path = "video",
-    split_seed: int = 0,
-    protocol: int = 1,
-    seed: int = 0,
-    steps: int = 400,
-    threads: int | None = None,
-) -> AlignmentReport:
-    """Adapt step embeddings to how the steps look in the videos, as the paper's "native" features.
-
-    Args:
-        data: the dataset folder, with features and language.npz.
-        split: the split to train with afterwards; only its training videos are used.
-        split_seed: seed of the random split.
-        protocol: 1 or 2, as in `train`.
-        seed: seed of the initial parameters and the batches.
-        steps: number of optimiser steps.
-        threads: CPU threads of torch during the call; None leaves them as they are.
-
-    Raises:
-        ConfigError: a split that shares videos between its sides.
-
-    Example:
-        >>> report = p3iv.align("demo/tabletop", split="release", steps=20)
-        >>> report.num_videos
-        22
-    """
-    from p3iv.extraction.align import AlignmentRequest, align_dataset
-
-    with torch_unchanged(threads):
-        return align_dataset(AlignmentRequest(Path(data), str(split), split_seed, protocol, seed, steps))
+        return measure_enough(EnoughRequest(request, folds))

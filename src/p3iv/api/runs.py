@@ -41,6 +41,8 @@ def train(
     protocol: int = 1,
     split: str | Path = "video",
     split_seed: int = 0,
+    folds: int | None = None,
+    fit_all: bool = False,
     seed: int = 0,
     settings: Mapping[str, object] | None = None,
     resume: bool = False,
@@ -53,6 +55,9 @@ def train(
 ) -> TrainResult:
     """Train a planner on a dataset and write a run folder.
 
+    With `folds` or `fit_all` the result also has `scores`, those of all videos, each planned by a planner that has not
+    seen it; `fit_all` then fits the planner in `out` to all of them.
+
     Args:
         data: the dataset folder.
         out: the run folder to write.
@@ -63,8 +68,11 @@ def train(
         window: what the start observation shows: the first action of the plan (inclusive), or the action before it
             (after-start).
         protocol: 1: every window. 2: one random window of T-1 actions per video.
-        split: video (whole videos, at random), release (the dataset's own split), window, or a JSON file of video ids.
-        split_seed: seed of the random split.
+        split: video (whole videos, at random), stratified (the same, with a share of the videos of every task on each
+            side), release (the dataset's own split), window, or a JSON file of video ids.
+        split_seed: seed of the random split, and of the folds.
+        folds: cross-validate with this number of folds, in place of a split; for 5 to 30 videos.
+        fit_all: fit a planner to all videos; the folds (5 if not given) choose what validation videos would.
         seed: seed of parameters, noise, order and dropout.
         settings: further settings by their names, such as {"optim.epochs": 20}.
         resume: continue the interrupted run in `out`; the result is the same to the last bit as without interruption.
@@ -91,6 +99,7 @@ def train(
     """
     from p3iv.config import parse_horizon
     from p3iv.data.folder import open_dataset
+    from p3iv.experiments.cross_validate import DEFAULT_FOLDS, CrossValidationRequest, cross_validate
     from p3iv.training.loop import TrainRequest
     from p3iv.training.loop import train as run_training
 
@@ -100,8 +109,11 @@ def train(
     windows = {**lengths, "data.window": window, "data.protocol": protocol}
     changes = {"planner": planner, "seed": seed, **windows, **_split(split), "data.split_seed": split_seed}
     config = configure(planner, preset, changes, settings or {})
+    dataset = open_dataset(Path(data))
+    for note in dataset.notes if is_first else ():
+        on_note(note)
     request = TrainRequest(
-        dataset=open_dataset(Path(data)),
+        dataset=dataset,
         run=Path(out),
         config=config,
         resume=resume,
@@ -112,7 +124,9 @@ def train(
         on_note=on_note if is_first else _ignore,
     )
     with torch_unchanged(threads):
-        return run_training(request)
+        if folds is None and not fit_all:
+            return run_training(request)
+        return cross_validate(CrossValidationRequest(request, folds or DEFAULT_FOLDS, fit_all))
 
 
 def configure(
@@ -379,9 +393,9 @@ def compare(
 
 def _split(split: str | Path) -> dict[str, object]:
     """A kind of split, or the absolute path of a split file: later commands may run in another folder."""
-    from p3iv.catalogue import SPLIT_KINDS
+    from p3iv.data.windows import is_split_kind
 
-    return {"data.split": split if split in SPLIT_KINDS else str(Path(split).resolve())}
+    return {"data.split": split if is_split_kind(str(split)) else str(Path(split).resolve())}
 
 
 def _path(path: str | Path | None) -> Path | None:

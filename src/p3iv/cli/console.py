@@ -62,13 +62,15 @@ def print_next(*words: str | Path) -> None:
         err.print(f"next: p3iv {shlex.join(map(str, words))}", style=_style("bold", err))
 
 
-def print_next_training(folder: Path, options: Mapping[str, tuple[object, object]] | None = None) -> None:
+def print_next_training(
+    folder: Path, options: Mapping[str, tuple[object, object]] | None = None, *, flags: Sequence[str] = ()
+) -> None:
     """Print how to train on a dataset, with the options (value, default) of this command that train needs, too."""
     changed = [(name, str(value)) for name, (value, default) in (options or {}).items() if value != default]
     name = folder.resolve().name or "first"
     runs = (Path("runs") / f"{name}{more}" for more in chain([""], (f"-{number}" for number in count(2))))
     free = next(run for run in runs if not run.exists())
-    print_next("train", folder, "--out", free, "--planner", "p3iv-plus", *chain.from_iterable(changed))
+    print_next("train", folder, "--out", free, "--planner", "p3iv-plus", *chain.from_iterable(changed), *flags)
 
 
 _prints_next = ContextVar("prints_next", default=True)
@@ -84,11 +86,11 @@ def without_next() -> Iterator[None]:
         _prints_next.reset(token)
 
 
-SEVERITY_STYLES = {"error": "red", "warning": "yellow", "ok": "green"}
+SEVERITY_STYLES = {"error": "red", "warning": "yellow", "note": "cyan", "ok": "green"}
 
 
 def print_finding(severity: str, text: str) -> None:
-    """Print an error, a warning or that all is well, in its colour on a terminal; NO_COLOR switches colours off."""
+    """Print a finding, or that all is well, in its colour on a terminal; NO_COLOR switches colours off."""
     out.print(text, style=_style(SEVERITY_STYLES[severity], out))
 
 
@@ -101,13 +103,15 @@ def _style(style: str, console: Console) -> str | None:
     return style if console.is_terminal else None
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
-    """Print a table with text in the first column and numbers in the others."""
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, num_texts: int = 1
+) -> None:
+    """Print a table with texts in the first columns and numbers in the others."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for index, header in enumerate(headers):
-        table.add_column(header, justify="left" if index == 0 else "right", header_style="dim")
+        table.add_column(header, justify="left" if index < num_texts else "right", header_style="dim")
     for row in rows:
         table.add_row(*row)
     out.print(table)

@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p3iv.catalogue import DTYPES
+from p3iv.cli.annotations import (
+    EXPORT_EXAMPLE,
+    AnnotationOptions,
+    CuesAreSteps,
+    DryRun,
+    FileFormat,
+    ImportFps,
+    Level,
+    Task,
+    Tier,
+    export_command,
+    import_sources,
+    print_dry_run,
+)
+from p3iv.cli.check import check_command, print_next_of
 from p3iv.cli.completion import complete_names
 from p3iv.cli.console import (
     describe_features,
-    err,
-    note_leftovers,
     out,
-    print_finding,
     print_json,
     print_next,
     print_next_training,
@@ -24,16 +36,20 @@ from p3iv.cli.console import (
     print_table,
     progress,
 )
+from p3iv.cli.few_videos import enough_command
 from p3iv.cli.help import App
 from p3iv.cli.options import (
+    AllowDownload,
     AsJson,
     DatasetDir,
+    MaxWords,
     NewDatasetDir,
     Overwrite,
     Protocol,
     Split,
     SplitSeed,
     Strict,
+    TextWeights,
     Window,
     choice,
     encoder_option,
@@ -46,7 +62,9 @@ from p3iv.cli.options import (
     seed_option,
     text_encoder_option,
 )
+from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, TEXT_ENCODERS
 from p3iv.readers.registry import READERS, SOURCE_HELP
+from p3iv.readers.tools.registry import ANNOTATION_FILES
 from p3iv.types import SIDES, counted
 
 if TYPE_CHECKING:
@@ -116,15 +134,15 @@ def import_command(
         str,
         typer.Argument(
             metavar="KIND",
-            help=f"{', '.join(READERS)} (your own steps.csv).",
-            autocompletion=complete_names(READERS),
+            help=f"{', '.join(READERS)} (your own steps.csv), {ANNOTATION_FILES} (files of annotation tools).",
+            autocompletion=complete_names((*READERS, ANNOTATION_FILES)),
         ),
     ],
-    source: Annotated[
-        Path,
+    sources: Annotated[
+        list[Path],
         typer.Argument(
             metavar="SOURCE",
-            help=SOURCE_HELP,
+            help=f"{SOURCE_HELP} {ANNOTATION_FILES}: one or more files, or folders of them.",
         ),
     ],
     folder: NewDatasetDir,
@@ -132,7 +150,11 @@ def import_command(
         Path | None, folder_option("--features", "Features: one .npy or .npz per video, with a row per second.")
     ] = None,
     language: Annotated[
-        Path | None, file_option("--language", "Step embeddings: an .npz with arrays step, embedding[, step_id].")
+        Path | None,
+        file_option(
+            "--language",
+            "Step embeddings: an .npz with arrays step, embedding[, step_id]. Without it, minilm makes them.",
+        ),
     ] = None,
     rename: Annotated[
         Path | None, file_option("--rename", "JSON or CSV: step name in the --language file -> name in the dataset.")
@@ -157,22 +179,30 @@ def import_command(
             help="crosstask: treat the same step text in two tasks as two actions (133 instead of 105).",
         ),
     ] = False,
+    fps: ImportFps = None,
+    task: Task = None,
+    tier: Tier = None,
+    level: Level = None,
+    cues_are_steps: CuesAreSteps = False,
+    form: FileFormat = None,
+    dry_run: DryRun = False,
     strict: Strict = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import CrossTask, COIN, NIV or your own annotations.
+    """Import CrossTask, COIN, NIV, your own annotations, or files of annotation tools.
 
     Writes a dataset folder. Rows and files that cannot be used are listed and left out; with --strict, nothing is
-    written then.
+    written then. `annotations` recognises the format of every file by its content: Label Studio, VIA, ELAN, CVAT,
+    Vidat, subtitles, chapters and others.
     """
-    from p3iv.api.datasets import import_dataset  # keeps `p3iv --help` quick
-
+    only = AnnotationOptions(fps, task, tier, level, cues_are_steps, form, dry_run)
     with progress() as show:
-        report = import_dataset(
+        report = import_sources(
             kind,
-            source,
+            sources,
             folder,
+            only,
             features=features,
             language=language,
             rename=rename,
@@ -190,7 +220,7 @@ def import_command(
     if as_json:
         print_json(report)
         return
-    print_problems(report.problems, advice="; with --strict nothing would have been written")
+    print_problems(report.problems, advice="" if dry_run else "; with --strict nothing would have been written")
     for note in report.notes:
         print_note(note)
     counts = {
@@ -199,9 +229,53 @@ def import_command(
         "action": report.num_actions,
         "step": report.num_steps,
     }
-    out.print(f"{', '.join(counted(n, what) for what, n in counts.items())} -> {report.folder}")
+    written = "" if dry_run else f" -> {report.folder}"
+    out.print(f"{', '.join(counted(n, what) for what, n in counts.items())}{written}")
     if report.features:
         out.print(f"features of {describe_features(report.features)}")
+    if dry_run:
+        print_dry_run(report)
+    else:
+        print_next("data", "check", report.folder)
+
+
+app.command("export", epilog=EXPORT_EXAMPLE)(export_command)
+
+
+@app.command("embed", epilog="Example: p3iv data embed data/crosstask")
+def embed_command(
+    folder: DatasetDir,
+    text_encoder: Annotated[
+        str, text_encoder_option(f"of the step texts: {', '.join(TEXT_ENCODERS)}.")
+    ] = DEFAULT_TEXT_ENCODER,
+    text_weights: TextWeights = None,
+    max_words: MaxWords = 16,
+    allow_download: AllowDownload = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make step embeddings (language.npz) from the step texts.
+
+    No video is needed. `p3iv extract` does it, too, and `p3iv data import` where the text encoder is installed.
+    """
+    from p3iv.api.features import embed  # torch takes a second to import
+
+    report = embed(
+        folder,
+        text_encoder=text_encoder,
+        text_weights=text_weights,
+        max_words=max_words,
+        allow_download=allow_download,
+        overwrite=overwrite,
+    )
+    if as_json:
+        print_json(report)
+        return
+    for note in report.notes:
+        print_note(note)
+    made = f"embeddings of {counted(report.num_steps, 'step')} by {report.text_encoder}, {report.width} values each"
+    done = "" if report.num_new_steps else "; nothing to do (--overwrite makes them again)"
+    out.print(f"{made} -> {report.folder / 'language.npz'}{done}")
     print_next("data", "check", report.folder)
 
 
@@ -232,43 +306,8 @@ def simulate_command(
     print_next("data", "stats", folder)
 
 
-@app.command("check", epilog="Example: p3iv data check data/crosstask")
-def check_command(folder: DatasetDir, as_json: AsJson = False) -> None:
-    """Check a dataset folder and list every error and warning.
-
-    The exit code is 1 if there is any error.
-    """
-    from p3iv.api.datasets import check  # keeps `p3iv --help` quick
-
-    for path in (folder, folder / "features"):
-        note_leftovers(path)
-    findings = check(folder)
-    errors = sum(finding.severity == "error" for finding in findings)
-    if as_json:
-        print_json([vars(finding) for finding in findings])
-    else:
-        for finding in findings:
-            print_finding(finding.severity, f"{finding.severity}: {finding.message}")
-        worst = "error" if errors else "warning" if findings else "ok"
-        verdict = counted(errors, "error") if errors else "no errors"
-        print_finding(worst, f"{folder}: {verdict}, {counted(len(findings) - errors, 'warning')}")
-        if errors:
-            err.print("Repair the errors, then check again.")
-            print_next("data", "check", folder)
-        else:
-            _print_next_of(folder)
-    if errors:
-        raise typer.Exit(1)
-
-
-def _print_next_of(folder: Path) -> None:
-    """What to do with a dataset folder without errors: look at it, or give it features first."""
-    if (folder / "features").is_dir():
-        print_next("data", "stats", folder, *(("--split", "release") if (folder / "split.json").is_file() else ()))
-    elif (folder / "language.npz").is_file() and not (folder / "videos").is_dir():
-        print_next("data", "simulate", folder)
-    else:
-        print_next("extract", folder)
+app.command("check", epilog="Example: p3iv data check my_kitchen --fix")(check_command)
+app.command("enough", epilog="Example: p3iv data enough my_kitchen")(enough_command)
 
 
 @app.command("stats", epilog="Example: p3iv data stats data/crosstask --json")
@@ -297,7 +336,7 @@ def stats_command(
         cut = {"--horizon": (wanted[0], 3), "--window": (window, "inclusive"), "--protocol": (protocol, 1)}
         print_next_training(folder, {**cut, "--split": (split, "video"), "--split-seed": (split_seed, 0)})
     else:
-        _print_next_of(folder)
+        print_next_of(folder)
 
 
 def _print_stats(stats: DatasetStats) -> None:

@@ -22,6 +22,7 @@ from p3iv.catalogue import (
     metrics_of,
 )
 from p3iv.cli.console import out, print_json, print_next, print_note, print_table, progress
+from p3iv.cli.few_videos import show_cross_validation
 from p3iv.cli.follow_scores import refuse_with_follow, show_following
 from p3iv.cli.options import (
     AsJson,
@@ -107,7 +108,12 @@ def evaluate_command(
         show_following(run, data, cast(Side, side), device=device, threads=threads, as_json=as_json)
         return
     from p3iv.api.runs import evaluate  # torch takes a second to import
+    from p3iv.evaluation.cross_validated import find_only_scores
 
+    if data is None and side == "test" and (validated := find_only_scores(run)) is not None:
+        print_note(f"{run} was fitted to all videos, so there is no test side; these are its cross-validated scores")
+        print_json(validated.to_dict()) if as_json else show_cross_validation(validated)
+        return
     with progress() as show:
         found = evaluate(
             run,

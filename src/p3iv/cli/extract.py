@@ -15,20 +15,24 @@ from p3iv.cli.console import (
     out,
     print_json,
     print_next_training,
+    print_note,
     print_problems,
     progress,
 )
+from p3iv.cli.few_videos import print_next_training_on
 from p3iv.cli.options import (
     Address,
     AllowDownload,
     AsJson,
     DatasetDir,
     Engine,
+    MaxWords,
     Overwrite,
     Protocol,
     Split,
     SplitSeed,
     Strict,
+    TextWeights,
     Threads,
     choice,
     encoder_option,
@@ -72,12 +76,8 @@ def extract_command(
         ),
     ] = None,
     weights: Annotated[str | None, weights_option(f". {WEIGHTS_HELP}. precomputed: a folder of .npy files.")] = None,
-    text_weights: Annotated[
-        str | None, typer.Option("--text-weights", metavar="PATH", help="Weights of --text-encoder, if they differ.")
-    ] = None,
-    max_words: Annotated[
-        int, number_option("--max-words", "s3d: read at most this many words of a text (P3IV used 30).")
-    ] = 16,
+    text_weights: TextWeights = None,
+    max_words: MaxWords = 16,
     allow_download: AllowDownload = False,
     only_needed: Annotated[
         bool, typer.Option("--only-needed", help="Encode only the seconds around the start and end of each step.")
@@ -99,7 +99,7 @@ def extract_command(
     again: it continues where it stopped. Videos that cannot be read are listed at the end; the command succeeds as
     long as one video can be used, unless --strict is given.
     """
-    from p3iv.api.datasets import extract  # torch takes a second to import
+    from p3iv.api.features import extract  # torch takes a second to import
 
     with interruptible(f"run the same command again to continue in {folder}"), progress() as show:
         report = extract(
@@ -127,6 +127,8 @@ def extract_command(
 
 
 def _print_extraction(report: ExtractionReport) -> None:
+    for note in report.notes:
+        print_note(note)
     if report.is_kept:
         _print_kept(report)
         return
@@ -139,7 +141,7 @@ def _print_extraction(report: ExtractionReport) -> None:
     out.print(f"{report.encoder} features of {describe_features(report.features)} -> {report.folder}")
     texts = f"step embeddings by {report.text_encoder}" if report.text_encoder else "no step embeddings"
     out.print(f"{texts}; {report.num_frames} frames decoded in {report.seconds:.1f} s, {report.speed} per second")
-    print_next_training(report.folder)
+    print_next_training_on(report.folder, report.features.num_videos)
 
 
 def _print_kept(report: ExtractionReport) -> None:
@@ -149,7 +151,7 @@ def _print_kept(report: ExtractionReport) -> None:
     else:
         new = counted(report.num_new_steps, "step")
         out.print(f"{has}; {new} had no embedding, so all step embeddings were made by {report.text_encoder}")
-    print_next_training(report.folder)
+    print_next_training_on(report.folder, report.features.num_videos)
 
 
 def align_command(
@@ -168,7 +170,7 @@ def align_command(
     language.npz; language_text.npz keeps the embeddings of the texts alone. Train with the same --split,
     --split-seed and --protocol: otherwise the embeddings have seen test videos.
     """
-    from p3iv.api.datasets import align  # torch takes a second to import
+    from p3iv.api.features import align  # torch takes a second to import
 
     report = align(
         folder, split=split, split_seed=split_seed, protocol=protocol, seed=seed, steps=steps, threads=threads

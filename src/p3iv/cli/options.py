@@ -148,7 +148,8 @@ Split = Annotated[
     name_option(
         "--split",
         SPLIT_KINDS,
-        "How to divide the data: video (whole videos, at random), release (the dataset's own split), "
+        "How to divide the data: video (whole videos, at random), stratified (the same, with a share of the videos of "
+        "every task on each side), release (the dataset's own split), "
         "window (windows at random; videos are shared between the sides), or a JSON file of video ids.",
         metavar="KIND|FILE",
     ),
@@ -195,6 +196,10 @@ History = Annotated[
     str, choice("--history", ("on", "off"), help="on: the video before the start counts. off: only the start itself.")
 ]
 
+TextWeights = Annotated[
+    str | None, typer.Option("--text-weights", metavar="PATH", help="Weights of --text-encoder, if they differ.")
+]
+MaxWords = Annotated[int, number_option("--max-words", "s3d: read at most this many words of a text (P3IV used 30).")]
 AllowDownload = Annotated[
     bool,
     typer.Option("--allow-download", help="Fetch a model from the Hugging Face hub if it is not on this machine."),

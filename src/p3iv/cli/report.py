@@ -39,11 +39,13 @@ def report_command(
 
 
 def _print_next_plan(run: Path, data: Path | None) -> None:
-    """How to plan between the two moments of the first test window."""
+    """How to plan between the two moments of the first test window; without one, on the page."""
     from p3iv.evaluation.predictions import NamedLine, read_lines
 
-    path = run / "predictions.jsonl"
+    path, moved = run / "predictions.jsonl", () if data is None else ("--data", data)
     _, first = next(read_lines(path, NamedLine), (None, None)) if path.is_file() else (None, None)
     if first is not None and first.start_s is not None and first.goal_s is not None and isfinite(first.goal_s):
         moments = ("--start", f"{first.video}@{first.start_s:g}", "--goal", f"{first.video}@{first.goal_s:g}")
-        print_next("plan", run, *moments, *(() if data is None else ("--data", data)))
+        print_next("plan", run, *moments, *moved)
+    elif not path.is_file():  # a run of all videos has no test side
+        print_next("serve", run, *moved)

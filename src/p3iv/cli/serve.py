@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p3iv.cli.console import err, out, print_note
+from p3iv.cli.console import err, out, print_next, print_note
 from p3iv.cli.options import (
     Address,
     AllowDownload,
@@ -41,14 +41,18 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def serve_command(
     run: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[PLANNER]",
             help="A run folder, a checkpoint, a .onnx file of `p3iv export`, or OWNER/NAME on the hub; without it, the "
-            "planner that comes with p3iv.",
+            "planner that comes with p3iv, or none with --annotate.",
         ),
-    ] = SHIPPED[0],
+    ] = None,
     data: MovedDataset = None,
+    annotate: Annotated[
+        Path | None,
+        folder_option("--annotate", "Annotate the videos in videos/ of this folder on the page, into its steps.csv."),
+    ] = None,
     host: Annotated[
         str,
         typer.Option(
@@ -104,6 +108,7 @@ def serve_command(
     """Serve plans over HTTP, with a page to try the planner on any video.
 
     Open the address that it prints. The page takes videos of the dataset and your own; nothing leaves this machine.
+    With --annotate DIR, it is a page to mark the steps of your videos and to train a planner on them.
     Ctrl-C ends it, after the requests that are running. The routes are described under docs/reference/service.md and
     in /openapi.json.
     """
@@ -120,13 +125,16 @@ def serve_command(
     from p3iv.serving.log import start_logging
     from p3iv.serving.settings import Limits, ServiceSettings, change_limits
 
+    if annotate is not None and engine == "ray":
+        raise ConfigError("--annotate does not work with --engine ray: leave one of them out.")
     if data is not None and not data.is_dir():
         raise ConfigError(f"--data {data}, but there is no such folder.")
     if token and not re.fullmatch(r"[\w.~-]+", token, re.ASCII):
         raise ConfigError("--token: use letters, digits and . _ ~ - only, which an address and a cookie can hold.")
     settings = ServiceSettings(
-        planner=run,
+        planner=run or (None if annotate else SHIPPED[0]),
         data=data,
+        annotate=annotate,
         device=device,
         backend=backend,
         ensemble=tuple(map(str, ensemble or ())),
@@ -143,8 +151,8 @@ def serve_command(
     if settings.is_public and token is None:
         settings = replace(settings, token=secrets.token_urlsafe(24))
     start_logging(log_level or ("warning" if sys.stderr.isatty() else "info"))
-    err.print(f"loading {run} ...")
-    show = partial(_show_service, open_page=open_page)
+    err.print(f"loading {settings.planner or annotate} ...")
+    show = partial(_show_service, annotate=annotate, open_page=open_page)
     if engine == "ray":
         from p3iv.serving.ray_engine import run_on_ray
 
@@ -156,14 +164,20 @@ def serve_command(
 
     service = Service(settings)
     run_service(service, make_app(service), show)
+    if annotate and (annotate / "steps.csv").is_file():
+        print_next("data", "check", annotate)
 
 
-def _show_service(address: str, info: InfoAnswer, *, open_page: bool) -> None:
-    first, last, actions = info.horizons[0], info.horizons[-1], counted(len(info.actions), "action")
-    steps = counted(last, "step") if first == last else f"{first} to {last} steps"
-    out.print(f"{info.planner.name}: {info.planner.method}, plans of {steps}, {actions}")
-    if info.encoder_problem:
-        print_note(f"no plans from new videos and pictures: {info.encoder_problem}")
+def _show_service(address: str, info: InfoAnswer, *, annotate: Path | None, open_page: bool) -> None:
+    if info.planner:
+        first, last, actions = info.horizons[0], info.horizons[-1], counted(len(info.actions), "action")
+        steps = counted(last, "step") if first == last else f"{first} to {last} steps"
+        out.print(f"{info.planner.name}: {info.planner.method}, plans of {steps}, {actions}")
+        if info.encoder_problem:
+            print_note(f"no plans from new videos and pictures: {info.encoder_problem}")
+    if annotate:
+        page = f"{address.partition('#')[0]}annotate" if info.planner else "this page"
+        out.print(f"Annotate {annotate} on {page}; every change is saved to {annotate / 'steps.csv'}")
     out.print(f"Open {address}   (Ctrl-C ends the service)")
     sys.stdout.flush()
     if open_page:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,11 +26,15 @@ from p3iv.cli.options import (
     Threads,
     Window,
     name_option,
+    number_option,
     preset_option,
     seed_option,
 )
 from p3iv.planners.registry import planner_class
-from p3iv.types import OnProgress, Progress, counted
+from p3iv.types import TRAINING, OnProgress, Progress, counted
+
+if TYPE_CHECKING:
+    from p3iv.experiments.cross_validate import CrossValidationResult
 
 EXAMPLE = "Example: p3iv train demo/tabletop --out runs/first --preset tiny --horizon 3 --split release"
 
@@ -60,6 +64,14 @@ def train_command(
     protocol: Protocol = 1,
     split: Split = "video",
     split_seed: SplitSeed = 0,
+    folds: Annotated[
+        int | None,
+        number_option("--folds", "Number of folds of a cross-validation, in place of --split; for few videos.", min=2),
+    ] = None,
+    fit_all: Annotated[
+        bool,
+        typer.Option("--fit-all", help="Fit a planner to all videos; folds (5 if not given) choose its settings."),
+    ] = False,
     seed: Annotated[int, seed_option("parameters, noise, order and dropout")] = 0,
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in RUN.")] = False,
@@ -83,9 +95,13 @@ def train_command(
     """Train a planner on a dataset.
 
     --resume continues an interrupted run; the result is the same to the last bit as without the interruption.
+
+    With 5 to 30 videos, --folds 5 --fit-all: every video is planned by a planner that has not seen it, the windows of
+    all videos together give the scores, and RUN gets the planner that is fitted to all videos.
     """
     from p3iv.api.runs import train  # torch takes a second to import
     from p3iv.config import parse_settings
+    from p3iv.experiments.cross_validate import CrossValidationResult
 
     with interruptible(f"the same command with --resume continues {run}"), progress(_explain) as show:
         result = train(
@@ -98,6 +114,8 @@ def train_command(
             protocol=protocol,
             split=split,
             split_seed=split_seed,
+            folds=folds,
+            fit_all=fit_all,
             seed=seed,
             settings=parse_settings(settings or []),
             resume=resume,
@@ -109,6 +127,9 @@ def train_command(
             on_note=print_note,
         )
     if os.environ.get("RANK", "0") != "0":  # of several processes, only the first prints
+        return
+    if isinstance(result, CrossValidationResult):
+        _show_cross_validation(result, as_json=as_json)
         return
     if as_json:
         print_json(result)
@@ -123,6 +144,27 @@ def train_command(
         print_next("evaluate", result.run)
 
 
+def _show_cross_validation(result: CrossValidationResult, *, as_json: bool) -> None:
+    from p3iv.cli.few_videos import show_cross_validation
+
+    scores = result.scores
+    if as_json:
+        print_json(vars(result) | {"scores": scores.to_dict()})
+        return
+    show_cross_validation(scores)
+    if not result.is_fitted:
+        out.print(f"{result.cpu_s:.0f} CPU s -> {result.run / 'cross_validation.json'}")
+        err.print(
+            "The planners of the folds are for scoring. To get the one that is fitted to all videos, add --fit-all."
+        )
+        return
+    out.print(
+        f"fitted to all {counted(scores.num_videos, 'video')}: {counted(result.epochs, 'epoch')}; "
+        f"{result.cpu_s:.0f} CPU s in all -> {result.run}"
+    )
+    print_next("report", result.run)
+
+
 class EpochProgress:
     """Shows the number of epochs, the last validation scores and the current loss terms."""
 
@@ -134,7 +176,7 @@ class EpochProgress:
 
     def __call__(self, at: Progress) -> None:
         if not at.values:  # the first call is about the data
-            if not self._has_begun:
+            if not self._has_begun and at.what == TRAINING:  # in a cross-validation, every part has other data
                 err.print(f"data: {at.about}")
             self._has_begun = True
             self._show(replace(at, about=self._scores))

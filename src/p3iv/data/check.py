@@ -4,40 +4,30 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
-from itertools import groupby
 from pathlib import Path
 
 from p3iv.config import CurationSettings
+from p3iv.data.check_steps import Finding, check_steps, check_videos
 from p3iv.data.folder import (
-    VIDEO_SUFFIXES,
     Dataset,
     DatasetCard,
     advise_embedding,
     extend_vocabulary,
+    note_late_steps,
     open_unfinished,
     read_card,
     refuse_leftover,
     unknown_keys,
 )
-from p3iv.data.windows import MIN_VIDEOS, choose_split
-from p3iv.environment import install_command
+from p3iv.data.windows import MIN_VIDEOS, choose_split, tasks_of
 from p3iv.errors import P3ivError
 from p3iv.features.language import read_language
-from p3iv.readers.folder import read_folder, read_split, read_video_column
+from p3iv.readers.folder import read_folder, read_split
+from p3iv.readers.steps import StepRow, read_steps
 from p3iv.types import Video, Vocabulary, counted, listed
 from p3iv.validation import make_plain
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that `p3iv data check` found; errors make it fail, warnings do not."""
-
-    severity: str  # error | warning
-    message: str
 
 
 def guarded(findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -46,45 +36,6 @@ def guarded(findings: Iterator[Finding]) -> Iterator[Finding]:
         yield from findings
     except (P3ivError, OSError) as error:
         yield Finding("error", str(error))
-
-
-def check_videos(folder: Path, videos: Sequence[Video]) -> Iterator[Finding]:
-    """Check for missing, unknown, empty, unreadable and truncated files; nothing if there is no videos/."""
-    if not os.path.lexists(folder):
-        return
-    if not folder.is_dir():
-        yield Finding("error", "videos is a file or a broken link; it must be a folder of video files")
-        return
-    entries = sorted(folder.iterdir())
-    files = [path for path in entries if path.is_file() and path.suffix.lower() in VIDEO_SUFFIXES]
-    yield from _check_names(entries, files, videos)
-    yield from _check_contents(files)
-
-
-def _check_names(entries: list[Path], files: list[Path], videos: Sequence[Video]) -> Iterator[Finding]:
-    if broken := [path.name for path in entries if not path.is_file()]:
-        yield Finding("error", f"videos/ has folders or broken links: {listed(broken)}")
-    if others := [path.name for path in entries if path.is_file() and path.suffix.lower() not in VIDEO_SUFFIXES]:
-        what = f"videos/ has {counted(len(others), 'file')} with an ending other than {', '.join(VIDEO_SUFFIXES)}"
-        yield Finding("warning", f"{what}: {listed(others)}")
-    known, at_hand = {video.id for video in videos}, {path.stem for path in files}
-    if missing := [video.id for video in videos if video.id not in at_hand]:
-        yield Finding("warning", f"{counted(len(missing), 'video')} not in videos/: {listed(missing)}")
-    if unknown := [path.name for path in files if known and path.stem not in known]:
-        yield Finding("warning", f"videos/ has {counted(len(unknown), 'file')} of no video: {listed(unknown)}")
-
-
-def _check_contents(files: list[Path]) -> Iterator[Finding]:
-    if empty := [path.name for path in files if path.stat().st_size == 0]:
-        yield Finding("error", f"videos/ has {counted(len(empty), 'empty file')}: {listed(empty)}")
-    if find_spec("av") is None:
-        yield Finding("warning", f"the files in videos/ were not opened: PyAV is missing ({install_command('video')})")
-        return
-    from p3iv.features.video_file import find_fault  # needs PyAV
-
-    faults = {path.name: find_fault(path) for path in files if path.name not in set(empty)}
-    if faulty := [f"{name}: {fault}" for name, fault in faults.items() if fault]:
-        yield Finding("error", f"videos/: {counted(len(faulty), 'file')} cannot be used: {listed(faulty)}")
 
 
 def check_dataset(folder: Path) -> list[Finding]:
@@ -96,12 +47,12 @@ def check_dataset(folder: Path) -> list[Finding]:
     dataset = _open_usable_parts(folder)
     checks = (
         _check_card(dataset),
-        _check_steps(folder),
+        check_steps(folder),
         _check_split(dataset),
         _check_features(dataset),
         _check_language(dataset),
         _check_truth(dataset),
-        check_videos(folder / "videos", dataset.videos),
+        check_videos(folder / "videos", _usable_rows(folder)),
     )
     findings = [finding for check in checks for finding in guarded(check)]
     if not any(finding.severity == "error" for finding in findings):
@@ -123,6 +74,12 @@ def _open_usable_parts(folder: Path) -> Dataset:
     return Dataset(folder, card, videos, vocabulary, None, language.embedding if language else None)
 
 
+def _usable_rows(folder: Path) -> tuple[StepRow, ...]:
+    with suppress(P3ivError, OSError):
+        return read_steps(folder).rows
+    return ()
+
+
 def _check_opens(folder: Path) -> Iterator[Finding]:
     """Open the folder as all other commands do."""
     open_unfinished(folder)
@@ -137,27 +94,6 @@ def _check_card(dataset: Dataset) -> Iterator[Finding]:
     read_card(dataset.folder)
     if unknown := unknown_keys(dataset.folder):
         yield Finding("warning", f"dataset.yaml has unknown keys, perhaps misspelt: {listed(unknown)}")
-
-
-def _check_steps(folder: Path) -> Iterator[Finding]:
-    annotations = read_folder(folder, with_split=False)
-    # _check_card reports problems of dataset.yaml
-    found = (problem for problem in annotations.problems if problem.where != "dataset.yaml")
-    yield from (Finding("error", f"{problem.where}: {problem.what}") for problem in found)
-    if twice := [video.id for video in annotations.videos if _has_twin_steps(video)]:
-        yield Finding("warning", f"{counted(len(twice), 'video')} with the same step at the same time: {listed(twice)}")
-    runs = Counter(video for video, _ in groupby(read_video_column(folder)) if video is not None)
-    if scattered := [video for video, count in runs.items() if count > 1]:
-        what = f"steps.csv has the rows of {counted(len(scattered), 'video')} in several places"
-        yield Finding("warning", f"{what}; is one id used for two videos? {listed(scattered)}")
-    if untimed := [video.id for video in annotations.videos if not video.is_timed]:
-        what = f"{counted(len(untimed), 'video')} without times, which give one window each"
-        yield Finding("warning", f"{what}: {listed(untimed)}")
-
-
-def _has_twin_steps(video: Video) -> bool:
-    timed = [(step.action, step.start_s, step.end_s) for step in video.steps if step.start_s is not None]
-    return len(set(timed)) < len(timed)
 
 
 def _check_split(dataset: Dataset) -> Iterator[Finding]:
@@ -176,7 +112,7 @@ def _check_split(dataset: Dataset) -> Iterator[Finding]:
         what = f"split.json names {counted(len(unknown), 'video')} without usable steps in steps.csv"
         yield Finding("error", f"{what}: {listed(unknown)}")
         return
-    _, notes = choose_split(sorted(known), CurationSettings(split="release"), release_split=split)
+    _, notes = choose_split(tasks_of(dataset.videos), CurationSettings(split="release"), release_split=split)
     yield from (Finding("warning", note) for note in notes)
 
 
@@ -196,17 +132,7 @@ def _check_features(dataset: Dataset) -> Iterator[Finding]:
         yield Finding("error", f"dataset.yaml has the feature fingerprint {expected[:12]}, {found}")
     if missing := [video.id for video in dataset.videos if video.id not in store]:
         yield Finding("warning", f"{counted(len(missing), 'video')} without features: {listed(missing)}")
-    rate = dataset.card.features_per_second
-    there = [video for video in dataset.videos if video.id in store]
-    if short := [video.id for video in there if _last_end_s(video) > (store.num_rows(video.id) + 1) / rate]:
-        yield Finding(
-            "warning", f"the features of {counted(len(short), 'video')} end before the last step: {listed(short)}"
-        )
-
-
-def _last_end_s(video: Video) -> float:
-    """The latest end of a step, which is not always that of the last step."""
-    return max((step.end_s or 0.0 for step in video.steps), default=0.0)
+    yield from (Finding("warning", note) for note in note_late_steps(dataset, store))
 
 
 def _check_language(dataset: Dataset) -> Iterator[Finding]:
@@ -214,7 +140,7 @@ def _check_language(dataset: Dataset) -> Iterator[Finding]:
     if not os.path.lexists(path):
         if dataset.features is not None:  # otherwise `p3iv extract` writes both
             what = "no language.npz, the embeddings of the step texts that p3iv and p3iv-plus learn from"
-            yield Finding("warning", f"{what}; import them with `p3iv data import folder ... --language FILE`")
+            yield Finding("warning", f"{what}; make them with `p3iv data embed {dataset.folder}`")
         return
     known = set(read_language(path).names)
     seen = dict.fromkeys(step.action for video in dataset.videos for step in video.steps)

@@ -12,7 +12,7 @@ import numpy as np
 from p3iv.config import CurationSettings
 from p3iv.data.folder import Dataset, require_features
 from p3iv.data.observations import ObservationReader
-from p3iv.data.windows import choose_split
+from p3iv.data.windows import choose_split, tasks_of
 from p3iv.errors import SplitError
 from p3iv.types import Array, Video
 
@@ -58,7 +58,7 @@ class TrainingMoments:
 def _training_videos(dataset: Dataset, curation: CurationSettings) -> list[Video]:
     """The videos that the planner was trained on; all videos, where that cannot be said by video."""
     try:
-        split, _ = choose_split([video.id for video in dataset.videos], curation, release_split=dataset.split)
+        split, _ = choose_split(tasks_of(dataset.videos), curation, release_split=dataset.split)
     except SplitError:
         return list(dataset.videos)
     wanted = set(split.train)

@@ -16,6 +16,7 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as model
 
+from p3iv.catalogue import VIDEO_SUFFIXES
 from p3iv.data.truth import TRUTH_FILE, TrueWindow, TruthReader
 from p3iv.encoders.identity import IdentityOrNone
 from p3iv.encoders.registry import DEFAULT_ENCODER, DEFAULT_TEXT_ENCODER
@@ -162,35 +163,34 @@ def exclusive_dataset(folder: Path) -> Iterator[None]:
 LANGUAGE_FILE = "language.npz"
 UNALIGNED_FILE = "language_text.npz"  # the embeddings of the texts, after `p3iv align` has replaced language.npz
 
-VIDEO_SUFFIXES = (
-    ".mp4",
-    ".mkv",
-    ".webm",
-    ".mov",
-    ".avi",
-    ".m4v",
-    ".mpg",
-    ".mpeg",
-    ".ts",
-    ".flv",
-    ".wmv",
-    ".h264",
-    ".hevc",
-)
-
 
 def find_videos(folder: Path) -> dict[str, Path]:
     """The video files of a folder by stem; empty if it is not a folder.
 
-    Of several files with one stem, the first by name is used: kitchen.mkv, not kitchen.mp4. A broken link is used only
-    if it is the only file with its stem, so that the caller can report it.
+    A stem that several files have is left out (`find_twins` has it): which of kitchen.mp4 and kitchen.mkv is meant? A
+    broken link is used only if it is the only file with its stem, so that the caller can report it.
     """
+    return {stem: paths[0] for stem, paths in _videos_by_stem(folder).items() if len(paths) == 1}
+
+
+def find_twins(folder: Path) -> dict[str, str]:
+    """The stems that several video files of a folder have, with a sentence that names the files."""
+    twins = {stem: paths for stem, paths in _videos_by_stem(folder).items() if len(paths) > 1}
+    return {
+        stem: f"{' and '.join(path.name for path in paths)} have one name; rename or remove all but one"
+        for stem, paths in twins.items()
+    }
+
+
+def _videos_by_stem(folder: Path) -> dict[str, list[Path]]:
     if not folder.is_dir():
         return {}
     paths = [path for path in folder.iterdir() if path.suffix.lower() in VIDEO_SUFFIXES and not is_leftover(path)]
-    found: dict[str, Path] = {}
+    found: dict[str, list[Path]] = {}
     for path in sorted(paths, key=lambda path: (not path.exists(), path.name)):
-        found.setdefault(path.stem, path)
+        same = found.setdefault(path.stem, [])
+        if not same or path.exists():
+            same.append(path)
     return found
 
 
@@ -216,6 +216,7 @@ class Dataset:
     vocabulary: Vocabulary
     split: Split | None
     language: np.ndarray | None  # (A, F_l), a row per action of the vocabulary
+    notes: tuple[str, ...] = ()  # what was understood in its steps.csv, which is written in another way
 
     @cached_property
     def features(self) -> FeatureStore | None:
@@ -253,6 +254,20 @@ def require_features(dataset: Dataset) -> FeatureStore:
         )
     refuse_other_features(dataset.card, store, folder)
     return store
+
+
+def note_late_steps(dataset: Dataset, store: FeatureStore) -> Iterator[str]:
+    """Name the videos whose features end before their last step does."""
+    rate = dataset.card.features_per_second
+    there = [video for video in dataset.videos if video.id in store]
+    if short := [video.id for video in there if _last_end_s(video) > (store.num_rows(video.id) + 1) / rate]:
+        number = counted(len(short), "video")
+        yield f"the features of {number} end before the last step: {listed(short)}; correct its time in steps.csv"
+
+
+def _last_end_s(video: Video) -> float:
+    """The latest end of a step, which is not always that of the last step."""
+    return max((step.end_s or 0.0 for step in video.steps), default=0.0)
 
 
 def refuse_other_features(card: DatasetCard, store: FeatureStore, folder: Path) -> None:
@@ -303,6 +318,7 @@ def open_unfinished(folder: Path) -> Dataset:
         vocabulary=vocabulary,
         split=annotations.split,
         language=None if language is None else language.embedding,
+        notes=annotations.notes,
     )
 
 
@@ -316,10 +332,15 @@ def extend_vocabulary(seen: Vocabulary, language: LanguageTable) -> Vocabulary:
 
 
 def advise_embedding(card: DatasetCard, folder: Path) -> str:
-    """How to get embeddings of new steps: by extracting if p3iv made the others, else by importing."""
+    """How to get embeddings of new steps: by the text encoder that made the others, else by importing."""
     made, features = card.text_encoder, card.encoder
     if made is None or made.fingerprint is None:
-        return f"Import the folder again with `p3iv data import folder {folder} NEW --language FILE`."
+        return (
+            f"Make all of them again with `p3iv data embed {folder} --overwrite`, or import the folder again with "
+            f"`p3iv data import folder {folder} NEW --language FILE`."
+        )
+    if features is None or features.fingerprint is None:
+        return f"Type: p3iv data embed {folder}."
     is_default = features is not None and (features.name, features.weights) == (DEFAULT_ENCODER, None)
     is_default &= (made.name.partition(" ")[0], made.weights) == (DEFAULT_TEXT_ENCODER, None)  # before " aligned"
     return f"Type: p3iv extract {folder}{'' if is_default else ', with the options of its first extraction'}."

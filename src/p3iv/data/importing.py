@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from p3iv.catalogue import VIDEO_SUFFIXES
+from p3iv.data.embedding import write_embeddings
 from p3iv.data.folder import (
-    VIDEO_SUFFIXES,
     Dataset,
     DatasetCard,
+    find_twins,
     find_videos,
     open_unfinished,
     read_card,
@@ -22,14 +24,17 @@ from p3iv.data.folder import (
 )
 from p3iv.data.truth import TRUTH_FILE, TruthReader
 from p3iv.data.windows import check_no_leak, restrict_split
+from p3iv.encoders.base import TextEncoder
 from p3iv.encoders.identity import IMPORTED, EncoderIdentity, name_encoder
+from p3iv.encoders.registry import DEFAULT_TEXT_ENCODER, build_text_encoder
 from p3iv.errors import ConfigError, SourceError, SplitError
 from p3iv.features.import_arrays import copy_store, import_features
 from p3iv.features.language import LanguageTable, match_language, read_language, read_rename, write_language
 from p3iv.features.store import FeatureStore, PackedFeatures
 from p3iv.files import atomic_file
-from p3iv.readers.folder import read_split, read_video_column, write_split, write_steps
+from p3iv.readers.folder import read_split, write_split
 from p3iv.readers.registry import read_annotations
+from p3iv.readers.steps import read_video_column, write_steps
 from p3iv.types import (
     Annotations,
     OnProgress,
@@ -49,7 +54,7 @@ from p3iv.validation import ProblemLog, make_plain, shown
 class ImportRequest:
     """What to import; the optional parts of a `folder` source are taken from it unless named here."""
 
-    kind: str  # a name in READERS
+    kind: str  # a name in READERS, or ANNOTATION_FILES
     source: Path
     destination: Path
     features: Path | None = None
@@ -62,14 +67,16 @@ class ImportRequest:
     dtype: str | None = None
     simulated: bool = False  # the features were simulated by another program
     keep_tasks_apart: bool = False  # CrossTask only: 133 task-steps rather than 105 texts
+    embed: bool = False  # without step embeddings, make them with the default text encoder
     strict: bool = False
     overwrite: bool = False
+    more_sources: tuple[Path, ...] = ()  # further files of the same kind
 
     @property
     def sources(self) -> list[Path]:
         """All paths that are read."""
         paths = (self.source, self.features, self.language, self.rename, self.split, self.videos)
-        return [path for path in paths if path is not None]
+        return [*(path for path in paths if path is not None), *self.more_sources]
 
     def with_parts_of_folder(self) -> ImportRequest:
         """Take language, features and videos from a `folder` source unless others are named."""
@@ -105,6 +112,7 @@ class ImportReport:
     features: PackedFeatures | None
     problems: tuple[Problem, ...] = field(default=())
     notes: tuple[str, ...] = ()  # information that is not about missing parts
+    first_rows: tuple[tuple[str, str, str, float | None, float | None], ...] = ()  # of steps.csv, after a dry run
 
 
 def card_of(request: ImportRequest, annotations: Annotations, packed: PackedFeatures | None) -> DatasetCard:
@@ -150,9 +158,13 @@ def _cards_beside(features: Path) -> list[DatasetCard]:
     return list(cards.values())
 
 
-def write_language_of(request: ImportRequest, annotations: Annotations, folder: Path) -> Annotations:
-    """Write language.npz if one is given; its rows then define the vocabulary."""
+def write_language_of(
+    request: ImportRequest, annotations: Annotations, folder: Path, embedder: TextEncoder | None = None
+) -> Annotations:
+    """Write language.npz if one is given or to be made; its rows then define the vocabulary."""
     if request.language is None:
+        if embedder is not None:
+            write_embeddings(folder, annotations.vocabulary, embedder)
         return annotations
     rename = read_rename(request.rename) if request.rename else {}
     table = read_language(request.language)
@@ -221,6 +233,7 @@ def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -
     if not request.videos.is_dir():
         raise SourceError(f"--videos {request.videos} is not a folder.")
     at_hand = {stem: path for stem, path in find_videos(request.videos).items() if path.is_file()}
+    twins = find_twins(request.videos)
     (folder / "videos").mkdir()
     log = ProblemLog()
     for video in videos:
@@ -229,6 +242,8 @@ def link_videos(request: ImportRequest, videos: Sequence[Video], folder: Path) -
         if Path(video.id).name != video.id:
             what = f"{shown(video.id)} cannot be a file name"
             log.add(str(request.videos), what, "steps kept, video left out")
+        elif found is None and (twin := next((twins[name] for name in names if name in twins), None)):
+            log.add(str(request.videos), twin, "steps kept, video left out")
         elif found is None:
             expected = f"no file {video.id}{{{','.join(VIDEO_SUFFIXES[:3])},...}}"
             log.add(str(request.videos), expected, "steps kept, video missing")
@@ -288,10 +303,21 @@ def _whole_videos(source: Path, videos: Sequence[Video]) -> set[str]:
 
 def import_dataset(request: ImportRequest, *, on_progress: OnProgress | None = None) -> ImportReport:
     """Write the complete dataset folder or nothing; with `strict`, problems are an error."""
+
+    def read() -> Annotations:
+        return read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
+
+    return import_read(request, read, on_progress=on_progress)
+
+
+def import_read(
+    request: ImportRequest, read: Callable[[], Annotations], *, on_progress: OnProgress | None = None
+) -> ImportReport:
+    """Write the dataset folder of the annotations that `read` returns; it is called once the folder may be written."""
     request = request.with_parts_of_folder()
     refuse_to_overwrite(request.destination, overwrite=request.overwrite, sources=request.sources)
     _refuse_unused(request)
-    annotations = read_annotations(request.kind, request.source, keep_tasks_apart=request.keep_tasks_apart)
+    annotations = read()
     with replacing_dataset(request.destination, overwrite=request.overwrite, sources=request.sources) as folder:
         return _build(request, annotations, folder, on_progress)
 
@@ -301,22 +327,30 @@ def _build(
 ) -> ImportReport:
     """Write all files into `folder`; dataset.yaml comes last, so that a folder without it is unfinished."""
     problems = list(annotations.problems)
-    annotations = write_language_of(request, annotations, folder)
+    embedder = build_text_encoder(DEFAULT_TEXT_ENCODER) if request.embed and request.language is None else None
+    annotations = write_language_of(request, annotations, folder, embedder)
     problems += write_split_of(request, annotations, folder)
     packed = pack_features(request, annotations, folder, on_progress)
     problems += packed.problems if packed else ()
     problems += link_videos(request, annotations.videos, folder)
     write_steps(folder / "steps.csv", annotations)
     problems += copy_truth(request, open_unfinished(folder))
-    if request.strict and problems:
-        raise SourceError(_strict_message(problems))
-    card_of(request, annotations, packed).write(folder)
-    return _report(request, annotations, packed, problems)
+    refuse_problems(request, problems)
+    card = card_of(request, annotations, packed)
+    (replace(card, text_encoder=embedder.text_identity) if embedder else card).write(folder)
+    report = report_of(request, annotations, packed, problems)
+    return replace(report, notes=(*report.notes, _note_embedded(report, embedder))) if embedder else report
 
 
-def _report(
+def _note_embedded(report: ImportReport, embedder: TextEncoder) -> str:
+    made = f"embeddings of {counted(report.num_actions, 'step')} were made by {embedder.text_identity}"
+    return f"no --language was given, so {made} (language.npz)"
+
+
+def report_of(
     request: ImportRequest, annotations: Annotations, packed: PackedFeatures | None, problems: Sequence[Problem]
 ) -> ImportReport:
+    """What was written, in numbers."""
     return ImportReport(
         folder=request.destination,
         num_videos=len(annotations.videos),
@@ -325,11 +359,12 @@ def _report(
         num_tasks=len({video.task for video in annotations.videos}),
         features=packed,
         problems=tuple(problems),
-        notes=packed.notes if packed else (),
+        notes=(*annotations.notes, *(packed.notes if packed else ())),
     )
 
 
-def _strict_message(problems: Sequence[Problem]) -> str:
-    return (
-        f"--strict: {counted(count_problems(problems), 'problem')}, so nothing was written.\n{list_problems(problems)}"
-    )
+def refuse_problems(request: ImportRequest, problems: Sequence[Problem]) -> None:
+    """With `strict`, raise an error that lists the problems."""
+    if request.strict and problems:
+        found = counted(count_problems(problems), "problem")
+        raise SourceError(f"--strict: {found}, so nothing was written.\n{list_problems(problems)}")

@@ -190,7 +190,10 @@ def simulate_dataset(
 def _simulate(dataset: Dataset, *, seed: int, noise: float, on_progress: OnProgress | None) -> PackedFeatures:
     folder = dataset.folder
     if dataset.language is None:
-        raise DatasetError(f"{folder} has no language.npz, which the simulation needs; import it with --language FILE.")
+        raise DatasetError(
+            f"{folder} has no language.npz, which the simulation needs. Make it with `p3iv data embed {folder}`, or "
+            f"import it with --language FILE."
+        )
     with atomic_folder(folder / "features") as temporary:
         packed = simulate_features(
             dataset.videos,

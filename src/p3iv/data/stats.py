@@ -10,7 +10,7 @@ from typing import Any
 
 from p3iv.config import CurationSettings
 from p3iv.data.folder import Dataset
-from p3iv.data.windows import TooFewVideosError, choose_split, curate_windows, cut_windows
+from p3iv.data.windows import TooFewVideosError, choose_split, curate_windows, cut_windows, tasks_of
 from p3iv.types import SIDES, Video, Window, counted, listed
 
 HORIZONS = (3, 4, 5, 6)
@@ -135,7 +135,7 @@ def _videos_by_side(dataset: Dataset, settings: CurationSettings) -> tuple[dict[
     if settings.split == "window":
         return {}, []
     try:
-        split, _ = choose_split([video.id for video in dataset.videos], settings, release_split=dataset.split)
+        split, _ = choose_split(tasks_of(dataset.videos), settings, release_split=dataset.split)
     except TooFewVideosError as error:
         return {}, [f"not split: {error}"]
     usable = {video.id for video in _usable_videos(dataset)}

@@ -15,7 +15,7 @@ from p3iv.data.folder import Dataset, find_videos, require_features
 from p3iv.data.observations import ObservationReader
 from p3iv.data.padding import pad_plans
 from p3iv.data.seconds import FollowData
-from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed
+from p3iv.data.windows import ActionSequences, WindowSets, curate_windows, note_untimed, sides_of
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import DatasetError
 from p3iv.types import SIDES, Action, Side, Vocabulary, Window, counted, listed
@@ -144,14 +144,17 @@ def load_planning_data(
         _require_times(dataset)
         seen, windows = windows, {**windows, "train": reader.keep_timed(windows["train"])}
         causes += _note_lost("times of their steps", seen.__getitem__, windows)
-    if not all(windows.values()):
+    needed = sides_of(config.split)
+    if not all(windows[side] for side in needed):
         without = {window.video for side in SIDES if not windows[side] for window in sets.side(side)}
         seed = None if names else _find_seed(dataset, config)
         raise DatasetError(_why_no_windows(dataset, config, windows, causes, without=sorted(without), seed=seed))
     notes = [*causes, *notes]
-    sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in SIDES}
+    sides = {side: reader.tensors(windows[side], with_steps=with_steps and side == "train") for side in needed}
     if with_history:
         sides = {side: reader.add_history(tensors) for side, tensors in sides.items()}
+    nothing = sides["train"].take(torch.zeros(0, dtype=torch.int64))
+    sides = {side: sides.get(side, nothing) for side in SIDES}
     if nearby_s:
         notes += (too_large := _note_too_large(sides["train"], nearby_s))
         shortest = min(len(window.action_ids) for window in windows["train"])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from p3iv.catalogue import SPLIT_KINDS
+from p3iv.catalogue import ALL_VIDEOS, SPLIT_KINDS
 from p3iv.config import CurationSettings
 from p3iv.errors import SplitError, one_of
 from p3iv.readers.folder import read_split
-from p3iv.types import Side, Split, Video, Vocabulary, Window, counted, hash_number, listed
+from p3iv.types import SIDES, Side, Split, Video, Vocabulary, Window, counted, hash_number, listed
 from p3iv.validation import shown
 
 TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
@@ -19,6 +20,11 @@ TEST_SHARE = {1: 0.30, 2: 0.15}  # by protocol, supplement E
 VAL_SHARE = 0.20  # of the training videos
 
 MIN_VIDEOS = 3  # one of each side
+
+
+TaskOf = Mapping[str, str]  # the task of every video, by its id
+
+_FOLD = re.compile(r"fold-([1-9]\d{0,3})-of-([1-9]\d{0,3})(?:-keep-(50|25))?(-refit)?")
 
 
 class TooFewVideosError(SplitError):
@@ -37,13 +43,69 @@ def draw_number(key: str, *, seed: int, purpose: str) -> int:
 
 def split_by_video(videos: Sequence[str], *, seed: int, protocol: int = 1) -> Split:
     """70/30 by video (85/15 under protocol 2), then a fifth of the training videos for validation."""
-    if len(videos) < MIN_VIDEOS:
-        raise TooFewVideosError(
-            f"{counted(len(videos), 'video')}, but train, val and test need at least one each: {MIN_VIDEOS} or more."
-        )
+    _require_videos(len(videos))
     order = draw_order(videos, seed=seed, purpose="test")
     num_test = _share(len(order), TEST_SHARE[protocol], leave=2)
     return complete_split(Split(tuple(order[num_test:]), (), tuple(order[:num_test])), seed=seed)
+
+
+def split_stratified(task_of: TaskOf, *, seed: int, protocol: int = 1) -> Split:
+    """The same shares as `split_by_video`, each with its share of the videos of every task as far as possible."""
+    _require_videos(len(task_of))
+    num_test = _share(len(task_of), TEST_SHARE[protocol], leave=2)
+    test = set(take_stratified(task_of, num_test, seed=seed, purpose="test"))
+    return _with_stratified_val(task_of, test, seed=seed)
+
+
+def split_fold(task_of: TaskOf, number: int, num_folds: int, *, seed: int, num_halvings: int = 0) -> Split:
+    """The split of one fold of a cross-validation, counted from 1: every video is tested in exactly one of them.
+
+    The numbers of videos of two folds differ by at most 1, and so do their numbers of videos of each task. A fifth of
+    the other videos, stratified by task, is for validation. With `num_halvings`, only a half, a quarter, ... of the
+    other videos is used, and the test videos are the same.
+    """
+    check_folds(len(task_of), num_folds)
+    order = _tasks_in_order(task_of, seed=seed, purpose="folds")
+    test = set(order[number - 1 :: num_folds])
+    for _ in range(num_halvings):
+        others = {video: task for video, task in task_of.items() if video not in test}
+        kept = take_stratified(others, max(2, round(len(others) / 2)), seed=seed, purpose="keep")
+        task_of = {video: task_of[video] for video in (*kept, *test)}
+    return _with_stratified_val(task_of, test, seed=seed)
+
+
+def check_folds(num_videos: int, num_folds: int) -> None:
+    """Refuse more folds than videos, and folds that leave fewer than two videos to train and validate with.
+
+    Raises:
+        TooFewVideosError: saying how many are needed.
+    """
+    if num_videos < max(num_folds, MIN_VIDEOS):
+        raise TooFewVideosError(
+            f"{counted(num_videos, 'video')} for {num_folds} folds, but every fold needs a video of its own to test, "
+            f"and two others: {max(num_folds, MIN_VIDEOS)} or more."
+        )
+
+
+def take_stratified(task_of: TaskOf, number: int, *, seed: int, purpose: str) -> list[str]:
+    """Some of the videos, at random; each task has its share of them, rounded up or down."""
+    order, total = _tasks_in_order(task_of, seed=seed, purpose=purpose), len(task_of)
+    return [video for place, video in enumerate(order) if (place + 1) * number // total > place * number // total]
+
+
+def _tasks_in_order(task_of: TaskOf, *, seed: int, purpose: str) -> list[str]:
+    """The videos, those of a task next to each other; tasks and the videos of a task in random order."""
+    order = draw_order(task_of, seed=seed, purpose=purpose)
+    rank = {task: place for place, task in enumerate(draw_order(set(task_of.values()), seed=seed, purpose=purpose))}
+    return sorted(order, key=lambda video: rank[task_of[video]])
+
+
+def _with_stratified_val(task_of: TaskOf, test: set[str], *, seed: int) -> Split:
+    """A split with these test videos, and a stratified fifth of the others for validation."""
+    others = {video: task for video, task in task_of.items() if video not in test}
+    num_val = _share(len(others), VAL_SHARE, leave=1)
+    val = set(take_stratified(others, num_val, seed=seed, purpose="val"))
+    return Split(tuple(sorted(set(others) - val)), tuple(sorted(val)), tuple(sorted(test)))
 
 
 def complete_split(split: Split, *, seed: int) -> Split:
@@ -56,6 +118,13 @@ def complete_split(split: Split, *, seed: int) -> Split:
     order = draw_order(split.train, seed=seed, purpose="val")
     num_val = _share(len(order), VAL_SHARE, leave=1)
     return Split(tuple(sorted(order[num_val:])), tuple(sorted(order[:num_val])), tuple(sorted(split.test)))
+
+
+def _require_videos(number: int) -> None:
+    if number < MIN_VIDEOS:
+        raise TooFewVideosError(
+            f"{counted(number, 'video')}, but train, val and test need at least one each: {MIN_VIDEOS} or more."
+        )
 
 
 def check_no_leak(split: Split) -> None:
@@ -108,7 +177,7 @@ def curate_windows(
             val_sequences=_ids_of(val_covered),
             train_sequence_videos=_videos_of(covered),
         )
-    split, notes = choose_split([video.id for video in videos], settings, release_split=release_split)
+    split, notes = choose_split(tasks_of(videos), settings, release_split=release_split)
     sequences = _sequences(videos, vocabulary, split.train)
     return WindowSets(
         train=_of_videos(windows, split.train),
@@ -149,12 +218,56 @@ def cut_windows(videos: Sequence[Video], vocabulary: Vocabulary, settings: Curat
     return [window for windows in cut for window in windows]
 
 
+def tasks_of(videos: Iterable[Video]) -> dict[str, str]:
+    """The task of every video."""
+    return {video.id: video.task for video in videos}
+
+
+def fold_name(number: int, num_folds: int, *, num_halvings: int = 0) -> str:
+    """The kind of split of one fold, counted from 1.
+
+    >>> fold_name(2, 5), fold_name(2, 5, num_halvings=1)
+    ('fold-2-of-5', 'fold-2-of-5-keep-50')
+    """
+    return f"fold-{number}-of-{num_folds}{('', '-keep-50', '-keep-25')[num_halvings]}"
+
+
+def refit_name(split: str) -> str:
+    """The same fold with its validation videos among the training videos."""
+    return f"{split}-refit"
+
+
+def is_fold(split: str) -> bool:
+    """Whether a split is that of one fold."""
+    return _FOLD.fullmatch(split) is not None
+
+
+def sides_of(split: str) -> tuple[Side, ...]:
+    """The sides that have videos."""
+    if split == ALL_VIDEOS:
+        return ("train",)
+    fold = _FOLD.fullmatch(split)
+    return ("train", "test") if fold and fold[4] else SIDES
+
+
+def is_split_kind(name: str) -> bool:
+    """Whether a split has no file: it is computed, or part of the dataset."""
+    return name in (*SPLIT_KINDS, ALL_VIDEOS) or _FOLD.fullmatch(name) is not None
+
+
 def choose_split(
-    videos: Sequence[str], settings: CurationSettings, *, release_split: Split | None
+    task_of: TaskOf, settings: CurationSettings, *, release_split: Split | None
 ) -> tuple[Split, tuple[str, ...]]:
     """Choose the split by video, check it for leaks, and note the videos that it leaves out."""
+    videos = list(task_of)
+    if settings.split == ALL_VIDEOS:
+        return Split(tuple(sorted(videos)), (), ()), ()
     if settings.split == "video":
         split = split_by_video(videos, seed=settings.split_seed, protocol=settings.protocol)
+    elif settings.split == "stratified":
+        split = split_stratified(task_of, seed=settings.split_seed, protocol=settings.protocol)
+    elif fold := _FOLD.fullmatch(settings.split):
+        return _split_as_fold(task_of, fold, seed=settings.split_seed), ()
     elif settings.split == "release":
         if release_split is None:
             raise SplitError("This dataset has no split.json. Use --split video, or --split FILE.")
@@ -166,6 +279,16 @@ def choose_split(
     split = complete_split(split, seed=settings.split_seed)
     check_no_leak(split)
     return split, notes
+
+
+def _split_as_fold(task_of: TaskOf, fold: re.Match[str], *, seed: int) -> Split:
+    """The split that the name of a fold describes."""
+    number, num_folds = int(fold[1]), int(fold[2])
+    if number > num_folds:
+        raise SplitError(f"split={fold[0]}, but there are {num_folds} folds.")
+    num_halvings = {None: 0, "50": 1, "25": 2}[fold[3]]
+    split = split_fold(task_of, number, num_folds, seed=seed, num_halvings=num_halvings)
+    return Split(tuple(sorted((*split.train, *split.val))), (), split.test) if fold[4] else split
 
 
 def restrict_split(split: Split, videos: Iterable[str]) -> tuple[Split, tuple[str, ...]]:

@@ -6,6 +6,7 @@ Text that is not markup is escaped, and every element that is opened is closed.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 
 from markupsafe import Markup, escape
@@ -14,7 +15,11 @@ _VOID = frozenset({"br", "img", "meta"})
 # Control characters, halves of surrogate pairs (JSON can hold them, UTF-8 cannot) and marks that change the reading
 # direction.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+# Videos may be played from files beside the page, by a relative path: nothing comes from another place.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src 'self' file:; base-uri 'none'; "
+    "form-action 'none'"
+)
 _NOTICES = {
     "simulated": (
         "SIMULATED FEATURES",
@@ -62,9 +67,10 @@ def number(value: float) -> str:
 
 
 def drawing(width: float, height: float, *children: str, label: str, class_: str | None = None) -> Markup:
-    """A drawing that scales with its column, with a label for screen readers."""
+    """A drawing that scales with its column, with a label for screen readers; they skip one without a label."""
     box = f"0 0 {number(width)} {number(height)}"
-    return tag("svg", *children, viewBox=box, width=width, height=height, role="img", aria_label=label, class_=class_)
+    said = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return tag("svg", *children, viewBox=box, width=width, height=height, **said, class_=class_)
 
 
 def text(x: float, y: float, content: str, *, anchor: str = "start", class_: str | None = None) -> Markup:
@@ -77,9 +83,33 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def style_sheet() -> str:
-    """The style that all pages share."""
-    return files("p3iv.drawing").joinpath("style.css").read_text(encoding="utf-8")
+def style_sheet(name: str = "style.css") -> str:
+    """The style that all pages and drawings share; dark.css has the dark colours of pages."""
+    return files("p3iv.drawing").joinpath(name).read_text(encoding="utf-8")
+
+
+def scrolling(content: Markup, label: str, *, hint: bool = True) -> Markup:
+    """Content that scrolls sideways where it is wider than the page, also by keyboard.
+
+    Args:
+        content: a table or a drawing.
+        label: what it is, for screen readers.
+        hint: whether narrow pages say that it scrolls.
+    """
+    said = tag("p", "Swipe or scroll sideways to see all columns \N{RIGHTWARDS ARROW}", class_="scroll-hint")
+    region = tag("div", content, class_="scroll", tabindex=0, role="region", aria_label=label)
+    return join(said, region) if hint else region
+
+
+def slug(title: str) -> str:
+    """A title as the id of an element: By procedure -> by-procedure."""
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+
+
+def contents(titles: Sequence[str]) -> Markup:
+    """Links to the sections with these titles."""
+    links = [tag("li", tag("a", title, href=f"#{slug(title)}")) for title in titles]
+    return tag("nav", tag("ol", *links), class_="contents", aria_label="Contents")
 
 
 def document(title: str, *parts: Markup, style: str = "") -> str:
@@ -90,8 +120,9 @@ def document(title: str, *parts: Markup, style: str = "") -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", title),
     )
+    styles = f"{style_sheet()}{style_sheet('dark.css')}{style}"
     body = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", tag("body", tag("main", *parts)))
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{style_sheet()}{style}</style></head>{body}</html>\n'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{styles}</style></head>{body}</html>\n'
 
 
 def standalone_svg(drawing: Markup, *, title: str = "", about: str = "") -> str:

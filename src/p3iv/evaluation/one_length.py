@@ -89,7 +89,7 @@ def summarise(subject: Subject, tally: Tally, predictions_sha256: str) -> Evalua
     recommended = plans[tally.decoder]
     baselines = {
         RANDOM: _random_plans(ids, len(data.names)),
-        RETRIEVAL: nearest_plans(data, windows, skip_own_video=subject.side == "train"),
+        RETRIEVAL: nearest_plans(data, windows, skip_own_video=subject.side == "train" or data.test is data.train),
     }
     ours, others = plan_values(recommended, ids), {name: plan_values(each, ids) for name, each in baselines.items()}
     modes = {name: mean_intervals(tally.values(name), clusters) for name in MODES}

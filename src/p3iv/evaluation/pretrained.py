@@ -11,9 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from p3iv.catalogue import ALL_VIDEOS
 from p3iv.encoders.identity import find_difference
 from p3iv.encoders.onnx_encoder import OnnxEncoder
 from p3iv.errors import CheckpointError, ConfigError, FeatureError, MissingExtraError
+from p3iv.evaluation.cross_validated import (
+    CROSS_VALIDATION_FILE,
+    CrossValidation,
+    find_cross_validation,
+    write_cross_validation,
+)
 from p3iv.evaluation.result import EVALUATION_FILE, Evaluation, read_evaluation, write_evaluation
 from p3iv.files import atomic_folder, write_text
 from p3iv.planners.header import (
@@ -41,10 +48,11 @@ class Shared:
     training: RunEnvironment | None
     evaluation: Evaluation | None  # on test windows of the data that it was trained on
     exported: tuple[Path, ...]  # the same planner as ONNX, and its encoder
+    cross_validation: CrossValidation | None = None  # of a planner that was fitted to all videos
 
     def card(self, name: str, licence: str | None) -> str:
         """Its model card, for a user who types this name."""
-        scores = None if self.evaluation is None else scores_for_card(self.evaluation)
+        scores = scores_for_card(self.evaluation, self.cross_validation)
         return render_card(Card(name, self.header, self.training, scores, licence))
 
 
@@ -76,6 +84,8 @@ def save_pretrained(
             write_text(temporary / ENVIRONMENT_FILE, shared.training.model_dump_json(indent=2) + "\n")
         if shared.evaluation is not None:
             write_evaluation(temporary / EVALUATION_FILE, shared.evaluation)
+        if shared.cross_validation is not None:
+            write_cross_validation(temporary / CROSS_VALIDATION_FILE, shared.cross_validation)
         write_text(temporary / CARD_FILE, shared.card(name or make_plain(folder.resolve().name), licence))
     return folder
 
@@ -91,17 +101,28 @@ def read_shared(source: Path) -> Shared:
     training = read_training(beside)
     if training is not None:
         training = training.model_copy(update={"dataset": None})
-    return Shared(file, header, training, _own_evaluation(beside, header), _own_export(beside, header))
+    validated = _own_cross_validation(beside, header)
+    return Shared(file, header, training, _own_evaluation(beside, header), _own_export(beside, header), validated)
 
 
 def write_run_card(run: Path, header: Header) -> None:
     """Write the card of a run again, with the scores of its evaluation."""
-    evaluation = _own_evaluation(run, header)
-    write_card(run, header, None if evaluation is None else scores_for_card(evaluation))
+    write_card(run, header, scores_for_card(_own_evaluation(run, header), _own_cross_validation(run, header)))
 
 
-def scores_for_card(evaluation: Evaluation) -> ScoresOnTest:
+def scores_for_card(evaluation: Evaluation | None, validated: CrossValidation | None = None) -> ScoresOnTest | None:
     """The scores that a card shows."""
+    if validated is not None:
+        return ScoresOnTest(
+            num_windows=validated.num_windows,
+            num_videos=validated.num_videos,
+            plans=validated.plans,
+            baselines=validated.baselines,
+            notes=validated.notes,
+            num_folds=validated.num_folds,
+        )
+    if evaluation is None:
+        return None
     return ScoresOnTest(
         num_windows=evaluation.num_windows,
         num_videos=evaluation.num_videos,
@@ -120,6 +141,11 @@ def _own_evaluation(folder: Path, header: Header) -> Evaluation | None:
     config, progress = header.config, header.progress
     is_same = (found.planner, found.seed, found.epoch) == (config.planner, config.seed, progress.best_epoch)
     return found if is_same and found.side == "test" and found.data_fingerprint == header.data_fingerprint else None
+
+
+def _own_cross_validation(folder: Path, header: Header) -> CrossValidation | None:
+    """The cross-validation in a folder, if its planner was fitted to all videos."""
+    return find_cross_validation(folder) if header.config.data.split == ALL_VIDEOS else None
 
 
 def _own_export(folder: Path, header: Header) -> tuple[Path, ...]:

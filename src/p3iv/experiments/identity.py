@@ -22,7 +22,7 @@ from p3iv.errors import DatasetError
 from p3iv.experiments.declarations import PAPER_DATASETS
 from p3iv.features.store import FeatureStore
 from p3iv.files import atomic_folder
-from p3iv.readers.folder import STEPS_FILE
+from p3iv.readers.steps import STEPS_FILE
 from p3iv.types import listed
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -33,6 +33,8 @@ CODE = (
     "types.py",
     "readers/files.py",
     "readers/folder.py",
+    "readers/steps.py",
+    "readers/variants.py",
     "readers/rows.py",
     "features/",
     "encoders/",

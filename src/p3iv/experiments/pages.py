@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from p3iv.drawing.html import document, join, notices, tag
+from p3iv.drawing.html import document, join, notices, scrolling, tag
 from p3iv.errors import ConfigError
 from p3iv.experiments.cells import FinishedRuns
 from p3iv.experiments.declarations import PAPER_DATASETS, Column, declarations, published_number
@@ -159,7 +159,8 @@ def _summary(sections: Sequence[Section]) -> Markup:
         "Pairs of rows of one column: the 95 % interval of their difference on our data says whether their order is "
         "that of the paper, the reverse, or undecided on our windows."
     )
-    return tag("section", tag("table", head, tag("tbody", *rows), class_="summary"), tag("p", note, class_="footnote"))
+    table = tag("table", head, tag("tbody", *rows), class_="summary")
+    return tag("section", scrolling(table, "Table: all tables and figures"), tag("p", note, class_="footnote"))
 
 
 def _table_body(filled: FilledTable, finished: FinishedRuns, *, with_heading: bool) -> Markup:
@@ -184,7 +185,8 @@ def _block(filled: FilledTable, block: Block) -> Markup:
     ]
     kind = "cells narrow" if len(columns) > MAX_COLUMNS else "cells"
     table = tag("table", _head(columns, block), *bodies, class_=kind)
-    return join(tag("h3", _block_title(block), class_="data"), tag("div", table, class_="scroll"), _notes(block))
+    title = _block_title(block)
+    return join(tag("h3", title, class_="data"), scrolling(table, f"Table: {title}"), _notes(block))
 
 
 def _block_title(block: Block) -> str:
@@ -318,7 +320,8 @@ def _runs(filled: FilledTable, finished: FinishedRuns) -> Markup:
         for run, row in zip(filled.runs, run_rows(filled.runs, finished), strict=True)
     ]
     label = f"The {len(filled.runs)} runs behind it, with epochs and CPU seconds"
-    return tag("details", tag("summary", label), tag("table", head, tag("tbody", *rows), class_="runs"))
+    table = tag("table", head, tag("tbody", *rows), class_="runs")
+    return tag("details", tag("summary", label), scrolling(table, f"Table: {label}"))
 
 
 def _how_to_read(has_published: Sequence[bool]) -> Markup:

@@ -12,6 +12,7 @@ from typing import Any
 
 from p3iv.catalogue import DEFAULT_NUM_SAMPLES, SPLIT_KINDS
 from p3iv.config import PLANNER_SECTIONS, Config, CurationSettings, override, preset_config
+from p3iv.data.windows import is_split_kind
 from p3iv.errors import ConfigError, SplitError, one_of
 from p3iv.evaluation.result import noise_parts
 from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
@@ -239,7 +240,7 @@ def _preset_values(name: str) -> dict[str, Any]:
 
 def _identity_of(settings: CurationSettings) -> dict[str, Any]:
     """What decides windows and sides: the content of a split file, not its path."""
-    if settings.split in SPLIT_KINDS:
+    if is_split_kind(settings.split):
         return asdict(settings)
     try:
         content = Path(settings.split).read_bytes()

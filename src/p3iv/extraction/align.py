@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from p3iv.config import CurationSettings
 from p3iv.data.folder import LANGUAGE_FILE, UNALIGNED_FILE, Dataset, exclusive_dataset, open_dataset, require_features
-from p3iv.data.windows import choose_split
+from p3iv.data.windows import choose_split, tasks_of
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.errors import ConfigError, DatasetError
 from p3iv.features.language import LanguageTable, read_language, write_language
@@ -112,8 +112,7 @@ def align_dataset(request: AlignmentRequest) -> AlignmentReport:
 def _align(dataset: Dataset, request: AlignmentRequest) -> AlignmentReport:
     store, table = _require_both(dataset)
     settings = CurationSettings(protocol=request.protocol, split=request.split, split_seed=request.split_seed)
-    videos = [video.id for video in dataset.videos]
-    split, _ = choose_split(videos, settings, release_split=dataset.split)
+    split, _ = choose_split(tasks_of(dataset.videos), settings, release_split=dataset.split)
     train, val = (_steps_of(dataset, store, side) for side in (split.train, split.val))
     if not len(train.action_ids) or not len(val.action_ids):
         raise DatasetError(

@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from p3iv.catalogue import VIDEO_SUFFIXES
+from p3iv.data.embedding import StepEmbedder, can_be_made_again, open_for_embedding
 from p3iv.data.folder import (
     LANGUAGE_FILE,
-    UNALIGNED_FILE,
-    VIDEO_SUFFIXES,
     Dataset,
     exclusive_dataset,
-    extend_vocabulary,
+    find_twins,
     find_videos,
+    note_late_steps,
     open_dataset,
-    read_card,
     refuse_foreign_features,
-    refuse_leftover,
     require_features,
 )
 from p3iv.encoders.base import EncoderOptions, TextEncoder, VideoEncoder
@@ -35,37 +34,11 @@ from p3iv.extraction.request import (
 )
 from p3iv.extraction.worker import WORK_FOLDER, WorkFolder, encode_tasks, open_work_folder, wanted_seconds
 from p3iv.features.import_arrays import import_features
-from p3iv.features.language import read_language, write_language
+from p3iv.features.language import read_language
 from p3iv.features.store import FeatureStore, PackedFeatures, StoreWriter
 from p3iv.files import atomic_folder
-from p3iv.readers.folder import read_folder
 from p3iv.types import LEFT_WITHOUT_FEATURES, OnProgress, Problem, Progress, Video, counted, list_problems, listed
 from p3iv.validation import ProblemLog
-
-
-@dataclass(frozen=True)
-class StepEmbedder:
-    """Embeds the steps of a dataset with a text encoder; without one, language.npz stays as it is."""
-
-    dataset: Dataset
-    encoder: TextEncoder | None
-
-    @property
-    def identity(self) -> EncoderIdentity | None:
-        """The text encoder, for dataset.yaml."""
-        return self.encoder.text_identity if self.encoder else self.dataset.card.text_encoder
-
-    def write(self) -> None:
-        """Write language.npz: every step of the vocabulary, in its order and with its ids."""
-        if self.encoder is None:
-            return
-        actions = self.dataset.vocabulary.actions
-        embedding = self.encoder.encode_text([action.text for action in actions]).numpy()
-        ids = [action.id for action in actions if action.id is not None]
-        complete = ids if len(ids) == len(actions) else None
-        path = self.dataset.folder / LANGUAGE_FILE
-        write_language(path, [action.name for action in actions], embedding, complete)
-        (path.parent / UNALIGNED_FILE).unlink(missing_ok=True)
 
 
 def choose_step_embedder(request: ExtractionRequest, dataset: Dataset, encoder: VideoEncoder | None) -> StepEmbedder:
@@ -96,10 +69,12 @@ def extract_features(request: ExtractionRequest, *, on_progress: OnProgress | No
     with exclusive_dataset(request.folder):
         dataset = _open(request)
         if _has_features(dataset, request):
-            return _keep_features(request, dataset)
+            return replace(_keep_features(request, dataset), notes=dataset.notes)
         _refuse_to_replace(dataset, request)
         extract = _pack_precomputed if request.encoder == PRECOMPUTED else _encode_and_pack
-        return extract(request, dataset, on_progress)
+        report = extract(request, dataset, on_progress)
+        late = note_late_steps(dataset, FeatureStore.open(request.folder / "features"))
+        return replace(report, notes=(*dataset.notes, *late))
 
 
 def _pack_precomputed(request: ExtractionRequest, dataset: Dataset, on_progress: OnProgress | None) -> ExtractionReport:
@@ -292,9 +267,11 @@ class _Extraction:
 
     def find_tasks(self) -> dict[str, VideoTask]:
         """The videos that have a file; the others become faults."""
-        files = find_videos(self.dataset.folder / "videos")
+        files, twins = find_videos(self.dataset.folder / "videos"), find_twins(self.dataset.folder / "videos")
         for video in self.dataset.videos:
-            if video.id not in files:
+            if video.id in twins:
+                self._note_fault(video.id, str(self.dataset.folder / "videos"), twins[video.id])
+            elif video.id not in files:
                 expected = f"{video.id}{{{','.join(VIDEO_SUFFIXES[:3])},...}}"
                 self._note_fault(video.id, str(self.dataset.folder / "videos"), f"no file {expected}")
             elif not files[video.id].exists():
@@ -341,20 +318,9 @@ class _Extraction:
 
 
 def _open(request: ExtractionRequest) -> Dataset:
-    """Open the dataset. Embeddings that will be replaced need not match its steps, for instance after new videos.
-
-    Without --overwrite, only those that p3iv made can be made again.
-    """
-    language = request.folder / LANGUAGE_FILE
-    if request.text_encoder == KEEP or not language.is_file():
+    if request.text_encoder == KEEP:
         return open_dataset(request.folder)
-    refuse_leftover(request.folder)
-    annotations, card = read_folder(request.folder), read_card(request.folder)
-    is_ours = card.text_encoder is not None and card.text_encoder.fingerprint is not None
-    if annotations.problems or not (request.overwrite or is_ours):
-        return open_dataset(request.folder)  # which raises an error about them
-    vocabulary = extend_vocabulary(annotations.vocabulary, read_language(language))
-    return Dataset(request.folder, card, annotations.videos, vocabulary, annotations.split, language=None)
+    return open_for_embedding(request.folder, overwrite=request.overwrite)
 
 
 def needed_moments(video: Video) -> tuple[float, ...]:
@@ -376,5 +342,5 @@ def _was_interrupted(dataset: Dataset) -> bool:
 def _refuse_to_replace(dataset: Dataset, request: ExtractionRequest) -> None:
     if request.overwrite or request.text_encoder == KEEP or _was_interrupted(dataset):
         return
-    if (dataset.folder / LANGUAGE_FILE).exists():
+    if (dataset.folder / LANGUAGE_FILE).exists() and not can_be_made_again(dataset.card):
         raise DatasetError(_has_embeddings(dataset))

@@ -104,6 +104,7 @@ class ExtractionReport:
     problems: tuple[Problem, ...] = ()
     is_kept: bool = False  # the features were complete before
     num_new_steps: int = 0  # with kept features: steps that had no embedding
+    notes: tuple[str, ...] = ()  # what was understood in steps.csv, and which steps are after the end of their video
 
     @property
     def speed(self) -> str:

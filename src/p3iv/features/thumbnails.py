@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from p3iv.errors import FeatureError, MissingExtraError
 from p3iv.features.pictures import Picture, read_picture
+from p3iv.types import Array
 
 try:
     from PIL import Image
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from p3iv.features.video import VideoReader
 
 QUALITY: Final = 80
+GRID: Final = 12  # pixels of a side, where pictures are compared
 
 MAX_STRETCH: Final = 4  # the largest height of a thumbnail over the width that is asked for; a phone held upright has 2
 
@@ -54,6 +58,12 @@ def draw_thumbnail(picture: Picture, size: Size) -> Image.Image:
     scaled = Image.fromarray(picture.pixels).resize(stored, Image.Resampling.LANCZOS, reducing_gap=3.0)
     turned = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)[turns]
     return scaled if turned is None else scaled.transpose(turned)
+
+
+def small_pixels(picture: Picture) -> Array:
+    """The colours of a picture on a coarse grid, as numbers from 0 to 1: (F,) float32."""
+    pixels = np.asarray(draw_thumbnail(picture, (GRID, GRID)), np.float32) / 255
+    return pixels.reshape(-1)
 
 
 def as_jpeg(image: Image.Image, quality: int = QUALITY, *, optimize: bool = False) -> bytes:

@@ -180,6 +180,20 @@ def measure_s(path: Path) -> Fraction:
     return read_end_s(path) if length_s is None else length_s
 
 
+def read_rate(path: Path) -> Fraction:
+    """The number of frames per second; of a variable rate, the mean.
+
+    Raises:
+        FeatureError: names the file, which is not a video or has no rate.
+    """
+    container, stream = open_video(path)
+    with container, naming_faults(path):
+        rate = stream.average_rate or stream.guessed_rate
+        if not rate or rate <= 0:
+            raise FeatureError("the number of frames per second is not in it")
+        return rate
+
+
 def seek_end_s(container: InputContainer, stream: VideoStream) -> Fraction | None:
     """The end of the last packet; only packets after the last key frame are read.
 

@@ -82,6 +82,8 @@ class BasePlanner(nn.Module, ABC):
     sees: ClassVar[tuple[str, ...]] = ("start", "goal")  # the pieces of evidence that it can use, of `EVIDENCE`
     own_settings: ClassVar[tuple[str, ...]] = ()  # settings of PLANNER_SECTIONS that it reads; `plus.` is a section
     unused_settings: ClassVar[tuple[str, ...]] = ()  # beginnings of settings of other sections that it does not read
+    # The buffers that `calibrate` chooses; None if more than them, and the epoch, is chosen on validation windows.
+    chosen_buffers: ClassVar[tuple[str, ...] | None] = None
 
     shape: PlannerShape
     config: Config
@@ -179,15 +181,24 @@ class BasePlanner(nn.Module, ABC):
         return score_plans(torch.cat(parts), val.action_ids)
 
     def check_finite(self, data: PlanningData) -> bool:
-        """Whether the scores of a few validation windows are finite."""
-        val, place = data.val, next(iter(self.state_dict().values()))
+        """Whether the scores of a few validation windows, or without any of training windows, are finite."""
+        some, place = data.val if len(data.val) else data.train, next(iter(self.state_dict().values()))
         self.eval()
         with torch.no_grad():
-            return bool(self.action_logits(val.start[:64].to(place), val.goal[:64].to(place)).isfinite().all())
+            return bool(self.action_logits(some.start[:64].to(place), some.goal[:64].to(place)).isfinite().all())
 
     def calibrate(self, data: PlanningData) -> None:
         """Choose on validation windows, after every epoch, what is not trained; by default nothing."""
         return
+
+    def finish(self, data: PlanningData) -> None:
+        """Fit what the choice of an epoch does not depend on, for an epoch that is kept; by default nothing."""
+        return
+
+    def set_chosen(self, values: Mapping[str, float]) -> None:
+        """Set what `calibrate` chooses, by the names of its buffers; for training without validation windows."""
+        for name, value in values.items():
+            self.get_buffer(name).fill_(value)
 
     def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
         """How good an epoch is on validation windows; by default success rate, then accuracy."""

@@ -31,7 +31,13 @@ if TYPE_CHECKING:  # it imports torch
 BEST = Path("checkpoints/best/model.safetensors")
 LAST = Path("checkpoints/last/state.safetensors")
 PRETRAINED = Path("model.safetensors")  # in a folder of `save_pretrained`, and on the hub
-PRETRAINED_TEXTS = ("README.md", "config.yaml", "environment.json", "evaluation.json")  # beside it
+PRETRAINED_TEXTS = (  # beside it; one of the last two
+    "README.md",
+    "config.yaml",
+    "environment.json",
+    "evaluation.json",
+    "cross_validation.json",
+)
 
 FORMAT = 4
 READABLE = (3, FORMAT)  # format 3 has only the name of the encoder

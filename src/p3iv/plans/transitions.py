@@ -35,9 +35,14 @@ class Transitions:
     smoothing: float  # of `row`
 
     @classmethod
-    def fit(cls, train: Sequences, val: Sequences, plans: Sequences, num_actions: int) -> Transitions:
-        """Count both matrices: in the sequences of whole videos, and in the training plans."""
-        row, smoothing = row_transitions(train, val, num_actions)
+    def fit(
+        cls, train: Sequences, val: Sequences, plans: Sequences, num_actions: int, *, smoothing: float | None = None
+    ) -> Transitions:
+        """Count both matrices: in the sequences of whole videos, and in the training plans.
+
+        The smoothing is chosen on the validation sequences if it is not given.
+        """
+        row, smoothing = row_transitions(train, val, num_actions, smoothing)
         paper = paper_transitions(plans, num_actions)
         return cls(row.astype(np.float32), paper.astype(np.float32), smoothing)
 
@@ -46,11 +51,14 @@ class Transitions:
         return uniform_transitions(len(self.row)) if name == "uniform" else {"row": self.row, "paper": self.paper}[name]
 
 
-def row_transitions(train: Sequences, val: Sequences, num_actions: int) -> tuple[Array, float]:
+def row_transitions(
+    train: Sequences, val: Sequences, num_actions: int, smoothing: float | None = None
+) -> tuple[Array, float]:
     """Transition probabilities from the action sequences of whole training videos, (A, A), and their smoothing.
 
     P(j | i) = (C_ij + s / A) / (C_i + s), with the s under which the sequences of the validation videos are most
-    probable. The choice does not depend on a planner, so every planner and horizon decodes with the same matrix.
+    probable, unless it is given. The choice does not depend on a planner, so every planner and horizon decodes with the
+    same matrix.
     """
     counts = count_transitions(train, num_actions)
     held_out = count_transitions(val, num_actions)
@@ -58,6 +66,7 @@ def row_transitions(train: Sequences, val: Sequences, num_actions: int) -> tuple
     times, seen, out_of = held_out[row, column], counts[row, column], totals[row, 0]  # of the pairs that occur in val
     likelihoods = [float((times * np.log(_smooth(seen, out_of, s, num_actions))).sum()) for s in SMOOTHING]
     best = SMOOTHING[max(range(len(SMOOTHING)), key=likelihoods.__getitem__)] if len(row) else 1.0
+    best = best if smoothing is None else smoothing
     return _smooth(counts, totals, best, num_actions), best
 
 

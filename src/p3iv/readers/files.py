@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from p3iv.errors import P3ivError, SourceError
-from p3iv.validation import parse_json
+from p3iv.validation import cut, parse_json
 
 MAX_BYTES = 64 * 2**20  # of one file of a release; COIN.json, the largest, has about 6 MiB
 
 MAX_JSON_PARTS = 2**20  # objects and lists of a JSON file; COIN.json has about 120,000
+
+MAX_XML_PARTS = 2**21  # tags of an XML file; a minute of one track of CVAT has about 5,000
+
+MAX_XML_DEPTH = 50  # ELAN and CVAT need 6
 
 MAX_RATIO = 100  # unpacked to packed size of a zip; text has 3 to 10, and a file that is made to fill the memory 1000
 
@@ -135,7 +140,12 @@ def _open_zip(source: Path) -> zipfile.ZipFile:
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
-    """The text of a regular file of at most `max_bytes`."""
+    """The text of a regular file of at most `max_bytes`, in UTF-8."""
+    return decode(read_bytes(path, max_bytes))
+
+
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The content of a regular file of at most `max_bytes`."""
     _check_is_file(path)
     try:
         with path.open("rb") as file:
@@ -144,7 +154,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
         raise UnusableError(f"it cannot be read ({error.strerror})") from error
     if len(content) > max_bytes:
         raise UnusableError(f"larger than the {max_bytes} bytes that are allowed")
-    return decode(content)
+    return content
 
 
 def decode(content: bytes) -> str:
@@ -191,15 +201,20 @@ class JsonObject(dict[str, object]):
 
 def parse_object(text: str) -> JsonObject:
     """Parse a JSON object; numbers that are too long, NaN and Infinity are left to the checks of each row."""
-    if text.count("{") + text.count("[") > MAX_JSON_PARTS:
-        raise UnusableError(f"JSON of more than {MAX_JSON_PARTS} objects and lists")
-    try:
-        content = parse_json(text, object_pairs_hook=_keep_first, parse_int=_parse_int, parse_constant=float)
-    except ValueError as error:
-        raise UnusableError(str(error)) from error
+    content = parse_value(text)
     if not isinstance(content, JsonObject):
         raise UnusableError("JSON, but not an object")
     return content
+
+
+def parse_value(text: str) -> object:
+    """Parse any JSON value, as `parse_object` does."""
+    if text.count("{") + text.count("[") > MAX_JSON_PARTS:
+        raise UnusableError(f"JSON of more than {MAX_JSON_PARTS} objects and lists")
+    try:
+        return parse_json(text, object_pairs_hook=_keep_first, parse_int=_parse_int, parse_constant=float)
+    except ValueError as error:
+        raise UnusableError(str(error)) from error
 
 
 def _keep_first(pairs: list[tuple[str, object]]) -> JsonObject:
@@ -216,6 +231,38 @@ def _keep_first(pairs: list[tuple[str, object]]) -> JsonObject:
 def _parse_int(digits: str) -> int | float:
     """Python refuses to parse integers of thousands of digits; as floats they are infinite."""
     return int(digits) if len(digits) <= 18 else float(digits)
+
+
+class _PlainTree(TreeBuilder):
+    """Builds the elements of an XML file; a DTD and deep nesting are refused before anything is made of them."""
+
+    _depth = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self._depth += 1
+        if self._depth > MAX_XML_DEPTH:
+            raise UnusableError(f"XML that is nested more than {MAX_XML_DEPTH} levels deep")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+    def doctype(self, *_: object) -> None:
+        raise UnusableError("XML with a document type (<!DOCTYPE ...>), which may define entities; delete that part")
+
+
+def parse_xml(text: str) -> Element:
+    """Parse XML without trusting it: no document type, so no entities, neither within the file nor outside."""
+    if text.count("<") > MAX_XML_PARTS:
+        raise UnusableError(f"XML of more than {MAX_XML_PARTS} tags")
+    parser = XMLParser(target=_PlainTree())  # noqa: S314 - it refuses what makes XML unsafe
+    try:
+        parser.feed(text)
+        root: Element = parser.close()
+    except (ParseError, ValueError) as error:  # ValueError: surrogates, or an encoding that does not exist
+        raise UnusableError(f"not XML: {cut(str(error))}") from error
+    return root
 
 
 def _reason(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from p3iv.errors import ConfigError, one_of
+from p3iv.readers.tools.registry import ANNOTATION_FILES
 
 if TYPE_CHECKING:
     from p3iv.types import Annotations
@@ -40,7 +41,7 @@ def read_annotations(kind: str, source: Path, **options: bool) -> Annotations:
         SourceError: the source cannot be used.
     """
     if kind not in READERS:
-        raise ConfigError(f"KIND {kind}, but it must be {one_of(kind, READERS)}")
+        raise ConfigError(f"KIND {kind}, but it must be {one_of(kind, (*READERS, ANNOTATION_FILES))}")
     chosen = {name: True for name, value in options.items() if value}
     for name in chosen:
         if name not in READERS[kind].options:

@@ -120,25 +120,45 @@ def _start(step: Step) -> float:
     return step.start_s or 0.0
 
 
-def csv_rows(name: str, text: str, log: ProblemLog) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a CSV file with their line numbers, without blank lines; a broken record costs one line."""
-    file, lines, number = place(name), io.StringIO(text, newline=""), 1
+@dataclass(frozen=True)
+class CsvRecord:
+    """One record of a CSV text."""
+
+    line: int  # its first one, from 1
+    text: str  # as it is in the file, with its end of line
+    cells: tuple[str, ...]  # none, if it is broken
+    fault: str | None = None  # why it is broken
+
+
+def csv_records(text: str, separator: str = ",") -> Iterator[CsvRecord]:
+    """All records of a CSV text, blank lines included; a broken record has one line."""
+    lines, number = io.StringIO(text, newline=""), 1
     while line := lines.readline():
-        where, after = f"{file}:{number}", lines.tell()
+        after, fault, num_lines = lines.tell(), None, 1
         rest = islice(lines, MAX_LINES - 1 if '"' in line else 0)  # only after a quote may a record have a second line
-        reader = csv.reader([line, *rest], strict=True)
+        reader = csv.reader([line, *rest], strict=True, delimiter=separator)
+        cells: list[str] = []
         try:
-            row, num_lines = next(reader), reader.line_num
+            cells, num_lines = next(reader), reader.line_num
         except csv.Error as error:
-            log.add(where, f"not a CSV record ({error}), expected closed quotes and short fields", "row left out")
-            row, num_lines = [], 1
+            fault = str(error)
         if '"' in line:
             lines.seek(after)
-            for _ in range(num_lines - 1):
-                lines.readline()
+            line += "".join(lines.readline() for _ in range(num_lines - 1))
+        yield CsvRecord(number, line, tuple(cells), fault)
         number += num_lines
-        if any(cell.strip() for cell in row):
-            yield where, row
+
+
+def csv_rows(name: str, text: str, log: ProblemLog, separator: str = ",") -> Iterator[tuple[str, list[str]]]:
+    """The rows of a CSV file with their line numbers, without blank lines; a broken record costs one line."""
+    file = place(name)
+    for record in csv_records(text, separator):
+        where = f"{file}:{record.line}"
+        if record.fault is not None:
+            what = f"not a CSV record ({record.fault}), expected closed quotes and short fields"
+            log.add(where, what, "row left out")
+        elif any(cell.strip() for cell in record.cells):
+            yield where, list(record.cells)
 
 
 def usable_rows(rows: Iterable[tuple[str, Row]], parse: Callable[[str, Row], Parsed], log: ProblemLog) -> list[Parsed]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 from markupsafe import Markup
 
 from p3iv.data.folder import find_videos
 from p3iv.drawing.graph import Plan, PlanGraph, merge_plans
 from p3iv.drawing.graph_drawing import HORIZONTAL, VERTICAL, draw_graph
-from p3iv.drawing.html import drawing, percent, shorten, tag
+from p3iv.drawing.html import drawing, join, percent, scrolling, shorten, tag
 from p3iv.environment import install_command
 from p3iv.errors import FeatureError
 from p3iv.evaluation.predictions import NamedLine, read_lines
@@ -25,6 +27,8 @@ from p3iv.report.tables import DASH
 from p3iv.types import counted
 
 MAX_PLANS = 5  # listed per window, beside the recommended plan and the reference
+PLAYED = (".mp4", ".m4v", ".webm", ".mov")  # by browsers, mostly
+MAX_UP = 4  # folders above the page on the way to a video
 MAX_NARROW = 4  # steps side by side on a phone
 _PICTURE_WIDTH = 280  # pixels: twice what the page shows, for sharp screens
 _QUALITY = 72
@@ -105,6 +109,7 @@ def show_case(window: NamedLine, frames: FrameSource) -> Markup:
         for moment, second in (("start", window.start_s), ("goal", window.goal_s))
     ]
     shown = [picture for picture in pictures if picture]
+    graph = f"Graph of the plans of {shorten(window.window, 60)}"
     return tag(
         "article",
         _heading(window),
@@ -114,7 +119,8 @@ def show_case(window: NamedLine, frames: FrameSource) -> Markup:
             _plan_table(window),
             class_="case-top",
         ),
-        tag("div", tag("div", draw_graph(wide, HORIZONTAL), class_="scroll"), _note(window, wide), class_="wide-only"),
+        _player(window, frames),
+        tag("div", scrolling(draw_graph(wide, HORIZONTAL), graph, hint=False), _note(window, wide), class_="wide-only"),
         tag("div", draw_graph(narrow, VERTICAL), _note(window, narrow), class_="narrow-only"),
         class_="case",
     )
@@ -167,6 +173,25 @@ def _picture(window: NamedLine, frames: FrameSource, moment: str, second: float 
         return None
     alt = f"{moment} of the window: {shorten(window.video or '', 60)} at {second:.1f} s"
     return tag("figure", tag("img", src=address, alt=alt), tag("figcaption", f"{moment}, {second:.1f} s"))
+
+
+def _player(window: NamedLine, frames: FrameSource) -> Markup:
+    """The window as a video, from the file in the dataset; where the file is not there, only the picture remains."""
+    address = frames.address(window.video or "")
+    if address is None or window.start_s is None or window.goal_s is None or not math.isfinite(window.goal_s):
+        return join()
+    span = f"{window.start_s:.1f}{DASH}{window.goal_s:.1f} s"
+    video = tag(
+        "video",
+        src=f"{address}#t={max(0.0, window.start_s):.2f},{window.goal_s:.2f}",
+        poster=frames.poster(window.video or "", window.start_s),
+        controls="",
+        preload="none",
+        playsinline="",
+        aria_label=f"{shorten(window.video or '', 60)}, {span}",
+    )
+    note = tag("p", "Plays the file of the dataset, if it is still where it was.")
+    return tag("details", tag("summary", f"Play {span} of the video"), video, note, class_="play")
 
 
 def _plan_table(window: NamedLine) -> Markup:
@@ -229,7 +254,9 @@ class FrameSource:
 
     folder: Path | None  # the dataset, or None where it is not known
     fault: str | None = None  # why it is not known
+    page_folder: Path | None = None  # where the page will be, for the relative paths of videos
     num_read: int = field(default=0, init=False)
+    _shown: dict[tuple[str, float], str] = field(default_factory=dict, init=False)  # pictures that were read
     num_broken: int = field(default=0, init=False)
 
     @cached_property
@@ -257,7 +284,31 @@ class FrameSource:
             self.num_broken += 1
             return None
         self.num_read += 1
-        return f"data:image/jpeg;base64,{base64.b64encode(picture).decode('ascii')}"
+        uri = f"data:image/jpeg;base64,{base64.b64encode(picture).decode('ascii')}"
+        self._shown[video, second] = uri
+        return uri
+
+    def poster(self, video: str, second: float) -> str | None:
+        """The picture of a moment, if it was read before."""
+        return self._shown.get((video, second))
+
+    def address(self, video: str) -> str | None:
+        """The file of a video as an address relative to the page.
+
+        None if a browser cannot play it, or if the way to it goes through the top of the file system: then the page
+        would show the folders of this machine.
+        """
+        path = self.files.get(video)
+        if path is None or self.page_folder is None or path.suffix.lower() not in PLAYED:
+            return None
+        try:
+            relative = Path(os.path.relpath(path.absolute(), self.page_folder.absolute()))
+        except ValueError:  # on another drive
+            return None
+        num_up = relative.parts.count("..")
+        if num_up > MAX_UP or num_up >= len(self.page_folder.absolute().parts) - 1:
+            return None
+        return "/".join(quote(part) for part in relative.parts)
 
 
 def read_frame(path: Path, second: float) -> bytes | None:

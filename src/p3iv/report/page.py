@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from p3iv.catalogue import METRICS, SAMPLING_MODES
-from p3iv.drawing.html import document, join, notices, percent, tag
+from p3iv.drawing.html import contents, document, join, notices, percent, slug, tag
+from p3iv.evaluation.learning_curve import LearningCurve
 from p3iv.evaluation.predictions import NamedLine
 from p3iv.evaluation.result import Evaluation
 from p3iv.planners.registry import class_of
 from p3iv.report.charts import draw_curves, draw_positions
+from p3iv.report.few_videos import CURVE_TITLE, learning_curve_figure
 from p3iv.report.gallery import FrameSource, graph_legend, show_case
 from p3iv.report.lengths import draw_expected, known_table, missing_note, slice_table, unknown_table
 from p3iv.report.reliability import Reliability, draw_reliability
 from p3iv.report.run_files import RunRecord
+from p3iv.report.summary import plain_summary, small_test_warning
 from p3iv.report.tables import (
     DASH,
     Published,
@@ -45,6 +48,7 @@ class Content:
     cases: Sequence[NamedLine]
     frames: FrameSource
     notes: Sequence[str]  # what a reader should know about the inputs
+    curve: LearningCurve | None = None  # of the dataset, where `p3iv data enough` has made one
 
 
 @dataclass
@@ -67,20 +71,37 @@ class _Captions:
         return _captioned("drawn", f"Figure {self.num_figures}. ", content, caption, *footnotes)
 
 
+@dataclass(frozen=True)
+class _Section:
+    """A part of the page with a title; one without parts is left out."""
+
+    title: str
+    parts: tuple[Markup, ...] = ()
+
+    @property
+    def markup(self) -> Markup:
+        return tag("section", tag("h2", self.title), *self.parts, id=slug(self.title))
+
+
 def build_page(content: Content) -> str:
     """The whole document."""
     run = content.run
     captions = _Captions()
-    return document(
-        f"{run.config.planner} on {run.evaluation.data}, {_horizons(run)}",
-        _opening(content),
+    every = (
         _settings(content),
         _results(run, content.published, captions),
         _lengths(run.evaluation, captions),
         _training(run, captions),
         _tasks(run, captions),
+        _Section(CURVE_TITLE, () if content.curve is None else (learning_curve_figure(content.curve),)),
         _calibration(content, captions),
         _gallery(content, captions),
+    )
+    sections = [section for section in every if section.parts]
+    return document(
+        f"{run.config.planner} on {run.evaluation.data}, {_horizons(run)}",
+        _opening(content, [section.title for section in sections]),
+        *(section.markup for section in sections),
     )
 
 
@@ -153,7 +174,7 @@ def _software(run: RunRecord) -> str:
     return ", ".join([*parts, f"on {environment.device}"])
 
 
-def _opening(content: Content) -> Markup:
+def _opening(content: Content, titles: Sequence[str]) -> Markup:
     run, evaluation = content.run, content.run.evaluation
     _, _, encoder = evaluation.data.partition(" (")
     beneath = _horizons(run) + (f" · {encoder.rstrip(')')}" if encoder else "")
@@ -161,7 +182,10 @@ def _opening(content: Content) -> Markup:
         "header",
         tag("h1", f"{run.config.planner} on {run.dataset_name}", tag("small", beneath)),
         notices(evaluation.data),
+        small_test_warning(evaluation) or join(),
         tag("p", _summary(run), class_="lede"),
+        plain_summary(run, content.reliability),
+        contents(titles),
         *(tag("p", f"Note: {hide_folders(note)}", class_="note") for note in (*evaluation.notes, *content.notes)),
     )
 
@@ -184,12 +208,12 @@ def _summary(run: RunRecord) -> Markup:
     )
 
 
-def _settings(content: Content) -> Markup:
+def _settings(content: Content) -> _Section:
     entries = [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe_run(content.run) if value]
-    return tag("section", tag("h2", "What was trained"), tag("dl", *entries))
+    return _section("What was trained", tag("dl", *entries))
 
 
-def _results(run: RunRecord, published: Published | None, captions: _Captions) -> Markup:
+def _results(run: RunRecord, published: Published | None, captions: _Captions) -> _Section:
     label, metrics = run.evaluation.data, plan_metrics(run.evaluation)
     released = released_table(run, published)
     note = published_note(run, published, metrics) if published else None
@@ -221,11 +245,11 @@ def _results(run: RunRecord, published: Published | None, captions: _Captions) -
     )
 
 
-def _lengths(evaluation: Evaluation, captions: _Captions) -> Markup:
+def _lengths(evaluation: Evaluation, captions: _Captions) -> _Section:
     """Plans of several lengths: by number of steps, by what the planner is told, and which lengths it expects."""
     lengths, label = evaluation.lengths, evaluation.data
     if lengths is None:
-        return join()
+        return _Section("")
     often = counted(lengths.most_frequent, "step")
     likely, more = lengths.likely_length, lengths.likely_length_difference
     shown = METRICS["length_accuracy"]
@@ -264,7 +288,7 @@ def _explain(*names: str) -> str:
     return " ".join(f"{metric.title[0].upper()}{metric.title[1:]}: {metric.about}." for metric in metrics)
 
 
-def _training(run: RunRecord, captions: _Captions) -> Markup:
+def _training(run: RunRecord, captions: _Captions) -> _Section:
     is_trained = class_of(run.config).is_trained()
     panels = draw_curves(run.metrics, run.evaluation.epoch) if is_trained else []
     return _section(
@@ -277,7 +301,7 @@ def _training(run: RunRecord, captions: _Captions) -> Markup:
     )
 
 
-def _tasks(run: RunRecord, captions: _Captions) -> Markup:
+def _tasks(run: RunRecord, captions: _Captions) -> _Section:
     evaluation = run.evaluation
     parts = [part for part in (task_table(evaluation.tasks), draw_positions(evaluation.positions)) if part]
     has_gaps = any(not task.scores["success_rate"].has_ends for task in evaluation.tasks)
@@ -294,10 +318,10 @@ def _tasks(run: RunRecord, captions: _Captions) -> Markup:
     )
 
 
-def _calibration(content: Content, captions: _Captions) -> Markup:
+def _calibration(content: Content, captions: _Captions) -> _Section:
     counts = content.reliability
     if counts is None:
-        return join()
+        return _Section("")
     parts = [
         (part, title, x_label)
         for part, title, x_label in (
@@ -307,7 +331,7 @@ def _calibration(content: Content, captions: _Captions) -> Markup:
         if part.total
     ]
     if not parts:
-        return join()
+        return _Section("")
     panels = [draw_reliability(part, title=title, x_label=x_label) for part, title, x_label in parts]
     errors = [f"{title.lower()} {percent(part.calibration_error)} %" for part, title, _ in parts]
     return _section(
@@ -321,9 +345,9 @@ def _calibration(content: Content, captions: _Captions) -> Markup:
     )
 
 
-def _gallery(content: Content, captions: _Captions) -> Markup:
+def _gallery(content: Content, captions: _Captions) -> _Section:
     if not content.cases:
-        return join()
+        return _Section("")
     parts: list[Markup] = []
     for is_right, title in ((True, "Right plans"), (False, "Wrong plans")):
         cases = [window for window in content.cases if window.is_right is is_right]
@@ -345,9 +369,8 @@ def _gallery(content: Content, captions: _Captions) -> Markup:
     return _section("Plans, window by window", caption, graph_legend(), note, *parts)
 
 
-def _section(title: str, *parts: Markup) -> Markup:
-    shown = [part for part in parts if part]
-    return tag("section", tag("h2", title), *shown) if shown else join()
+def _section(title: str, *parts: Markup) -> _Section:
+    return _Section(title, tuple(part for part in parts if part))
 
 
 def _captioned(kind: str, name: str, content: Markup, caption: str, *footnotes: str | None) -> Markup:

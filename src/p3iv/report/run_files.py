@@ -30,6 +30,7 @@ class RunRecord:
     metrics: Mapping[str, tuple[float, ...]]  # column -> one value per epoch, nan where there is none
     evaluation: Evaluation
     kept_epoch: int | None  # of the checkpoint in the folder; None without one
+    feature_fingerprint: str | None = None  # of the dataset that it was trained on
 
     @property
     def dataset_name(self) -> str:
@@ -47,13 +48,15 @@ def read_run(run: Path) -> RunRecord:
         raise ReportError(f"{run} is not a run folder: it has no config.yaml. Make one: p3iv train DIR --out RUN")
     if not (run / EVALUATION_FILE).is_file():
         raise ReportError(f"{run} has not been evaluated: it has no {EVALUATION_FILE}. Type: p3iv evaluate {run}")
+    header = read_header(run / BEST) if (run / BEST).exists() else None
     return RunRecord(
         folder=run,
         config=_read_config(run / "config.yaml"),
         environment=read_environment(run) if (run / ENVIRONMENT_FILE).is_file() else None,
         metrics=_read_columns(run / "metrics.csv"),
         evaluation=read_evaluation(run / EVALUATION_FILE),
-        kept_epoch=read_header(run / BEST).progress.best_epoch if (run / BEST).exists() else None,
+        kept_epoch=header.progress.best_epoch if header else None,
+        feature_fingerprint=header.feature_fingerprint if header else None,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from p3iv.catalogue import BASELINES, DECODERS, METRICS, SAMPLING_MODES, Metric, metrics_of
-from p3iv.drawing.html import drawing, join, percent, shorten, tag
+from p3iv.drawing.html import drawing, join, percent, scrolling, shorten, tag
 from p3iv.evaluation.result import Evaluation, Scores, TaskScores
 from p3iv.metrics.intervals import Interval
 from p3iv.report.charts import Frame, line, nice_ticks, strip
@@ -137,11 +137,12 @@ def task_table(tasks: Sequence[TaskScores]) -> Markup | None:
 
 
 def results_table(headers: Sequence[str], body: Sequence[Markup]) -> Markup:
-    """A table whose first column is text and whose others are numbers; it scrolls where it is wider than the page."""
+    """A table whose first column is text and whose others are numbers; on a phone, a row becomes several lines."""
     head = tag("thead", tag("tr", tag("td"), *(tag("th", name, scope="col") for name in headers)))
     number = len(headers)  # of columns; on a phone, many stand in two rows
     narrow = number if number <= MAX_NARROW_COLUMNS else min(MAX_NARROW_COLUMNS, -(-number // 2))
-    return tag("div", tag("table", head, *body, class_=f"results columns{narrow}"), class_="scroll")
+    label = f"Table: {', '.join(headers)}"
+    return scrolling(tag("table", head, *body, class_=f"results columns{narrow}"), label, hint=False)
 
 
 def score_cell(metric: Metric, score: Interval | None, *, sign: bool = False) -> Markup:

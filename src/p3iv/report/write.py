@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p3iv.errors import ConfigError, DatasetError, SourceError
+from p3iv.evaluation.cross_validated import find_only_scores
 from p3iv.evaluation.evaluate import evaluation_files
+from p3iv.evaluation.learning_curve import LearningCurve, find_curve
 from p3iv.evaluation.predictions import PREDICTIONS_FILE, NamedLine, read_lines_at
 from p3iv.files import exclusive, remove_leftovers, write_text
 from p3iv.plans.draws import SampleSettings
 from p3iv.readers.folder import read_folder
+from p3iv.report.few_videos import cross_validated_page
 from p3iv.report.gallery import FrameSource, choose_cases, scan_predictions
 from p3iv.report.page import Content, build_page
 from p3iv.report.run_files import RunRecord, read_run
 from p3iv.report.tables import Published
+from p3iv.training.run_folder import ENVIRONMENT_FILE, read_environment
 from p3iv.types import counted
 
 MAX_CASES = 60
@@ -47,6 +51,12 @@ def write_report(
     """
     if not 0 <= num_cases <= MAX_CASES:
         raise ConfigError(f"--cases {num_cases}, but it must be from 0 to {MAX_CASES}.")
+    validated = find_only_scores(run)
+    if validated is not None:
+        page = cross_validated_page(validated, _find_curve(run, data, validated.planner, validated.feature_fingerprint))
+        _write_page(run, page)
+        note = "the run has no test side: the report shows its cross-validated scores"
+        return ReportResult(run / REPORT_FILE, validated.num_windows, 0, 0, (note,))
     record = read_run(run)
     predictions = evaluation_files(run, "test", SampleSettings()).find_predictions(record.evaluation)
     scan = scan_predictions(predictions) if predictions else None
@@ -61,11 +71,9 @@ def write_report(
         cases=cases,
         frames=frames,
         notes=tuple(notes),
+        curve=_find_curve(run, data, record.config.planner, record.feature_fingerprint),
     )
-    page = build_page(content)
-    with exclusive(run / REPORT_FILE, doing=f"is writing {run / REPORT_FILE}", wait=True):
-        remove_leftovers(run / REPORT_FILE)
-        write_text(run / REPORT_FILE, page)
+    _write_page(run, build_page(content))
     if chosen and frames.why_empty:
         notes.append(f"no pictures: {frames.why_empty}")
     if frames.num_broken:
@@ -77,6 +85,20 @@ def write_report(
         num_pictures=frames.num_read,
         notes=tuple(notes),
     )
+
+
+def _write_page(run: Path, page: str) -> None:
+    with exclusive(run / REPORT_FILE, doing=f"is writing {run / REPORT_FILE}", wait=True):
+        remove_leftovers(run / REPORT_FILE)
+        write_text(run / REPORT_FILE, page)
+
+
+def _find_curve(run: Path, data: Path | None, planner: str, fingerprint: str | None) -> LearningCurve | None:
+    """The learning curve of the dataset of a run, if it is of the same planner on the same features."""
+    folder = data or (read_environment(run).dataset if (run / ENVIRONMENT_FILE).is_file() else None)
+    curve = find_curve(folder)
+    is_own = curve is not None and (curve.planner, curve.feature_fingerprint) == (planner, fingerprint)
+    return curve if is_own else None
 
 
 def _check_epoch(run: RunRecord) -> Iterator[str]:
@@ -100,7 +122,7 @@ def _find_frames(run: RunRecord, data: Path | None, cases: Sequence[NamedLine]) 
         raise DatasetError(f"{data} is not a dataset folder: it has no steps.csv.")
     other = _find_other_video(folder, cases) if folder is not None and (folder / "steps.csv").is_file() else None
     if other is None:
-        return _with_shown_videos(FrameSource(folder), cases)
+        return _with_shown_videos(FrameSource(folder, page_folder=run.folder), cases)
     what = f"{folder} is not the dataset that was evaluated: video {other} has other steps there"
     if data is not None:
         raise DatasetError(f"{what}. Pass the folder that `p3iv evaluate` used: --data DIR.")

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from p3iv.environment import own_version
 from p3iv.errors import P3ivError
+from p3iv.serving.annotate_routes import annotate_router
 from p3iv.serving.log import log_event, log_failure
 from p3iv.serving.page_files import read_page
 from p3iv.serving.problems import ServiceError, as_service_error, error_of_status
@@ -32,6 +33,8 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None, redirect_slashes=False, lifespan=_lifespan,
     )  # fmt: skip
     app.include_router(router)
+    if service.settings.annotate is not None:
+        app.include_router(annotate_router)
     on_answer: OnAnswer | None = None
     if service.settings.metrics:
         from p3iv.serving.metrics import Metrics  # prometheus_client, which only this option needs
@@ -65,13 +68,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 async def _answer_error(request: Request, error: Exception) -> Response:
     response = _as_service_error(error).response()
     if response.status_code == 405:
-        response.headers["Allow"] = ", ".join(_methods(request.scope["path"]))
+        response.headers["Allow"] = ", ".join(_methods(request))
     return response
 
 
-def _methods(path: str) -> list[str]:
+def _methods(request: Request) -> list[str]:
     """The methods that a path takes."""
-    found = (route.methods for route in router.routes if isinstance(route, APIRoute) and route.path_regex.match(path))
+    routers = [router, annotate_router] if request.app.state.service.settings.annotate is not None else [router]
+    routes = [route for each in routers for route in each.routes if isinstance(route, APIRoute)]
+    found = (route.methods for route in routes if route.path_regex.match(request.scope["path"]))
     return sorted({method for methods in found for method in methods or ()})
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from p3iv.config import CurationSettings
 from p3iv.data.folder import Dataset
 from p3iv.data.observations import ObservationReader
-from p3iv.data.windows import choose_split
+from p3iv.data.windows import choose_split, tasks_of
 from p3iv.errors import SplitError
 from p3iv.serving.library import Library
 from p3iv.serving.schema import VideoMoment
@@ -61,15 +61,15 @@ class StepExamples:
         return examples[nearest].moment
 
 
-def find_step_picture(planner: str, index: int) -> Path | None:
+def find_step_picture(planner: str | None, index: int) -> Path | None:
     """The picture of a step that comes with a planner of the package."""
-    return shipped_step_picture(planner, index) if shipped_planner(planner) else None
+    return shipped_step_picture(planner, index) if planner and shipped_planner(planner) else None
 
 
 def _training_videos(dataset: Dataset, curation: CurationSettings) -> list[Video]:
     """The videos that the planner was trained on; all videos, where that cannot be said by video."""
     try:
-        split, _ = choose_split([video.id for video in dataset.videos], curation, release_split=dataset.split)
+        split, _ = choose_split(tasks_of(dataset.videos), curation, release_split=dataset.split)
     except SplitError:
         return list(dataset.videos)
     wanted = set(split.train)

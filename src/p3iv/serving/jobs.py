@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from p3iv.encoders.base import EncoderOptions
 from p3iv.encoders.identity import ONNX
+from p3iv.encoders.registry import DEFAULT_ENCODER, build_encoder
 from p3iv.errors import FeatureError, MissingExtraError, P3ivError, PlanError
 from p3iv.moments import EncoderChoice, MomentReader
 from p3iv.planners.header import planner_file, read_header
@@ -68,13 +70,13 @@ class _Worker:
 _worker: Final = _Worker()
 
 
-def set_up(planner: Path, choice: EncoderChoice) -> None:
+def set_up(planner: Path | None, choice: EncoderChoice) -> None:
     """Build the encoder of a planner's features, which computes in one thread, and import what the jobs need.
 
     Only the header of the planner is read. Without an encoder, videos and pictures are drawn, but not encoded.
 
     Args:
-        planner: its file or folder.
+        planner: its file or folder; without one, the encoder is the one that `p3iv extract` takes by default.
         choice: what the user says about the encoder.
     """
     with suppress(MissingExtraError):  # the jobs that need it say so
@@ -82,7 +84,12 @@ def set_up(planner: Path, choice: EncoderChoice) -> None:
         import p3iv.features.video  # noqa: F401 memory that a library takes is not that of the first job
     notes: list[str] = []
     try:
-        encoder = MomentReader(read_header(planner_file(planner)), choice, notes.append).encoder
+        if planner is None:
+            encoder = build_encoder(
+                choice.name or DEFAULT_ENCODER, EncoderOptions(choice.weights, allow_download=choice.allow_download)
+            )
+        else:
+            encoder = MomentReader(read_header(planner_file(planner)), choice, notes.append).encoder
         _prepare(encoder)
     except P3ivError as error:
         _worker.encoder, _worker.problem = None, error
@@ -161,6 +168,16 @@ def video_strip(path: Path, length_s: float, number: int, width: int) -> bytes:
 
     with _hiding(path, _VIDEO), VideoReader(path, length_s) as reader:
         return strip_thumbnail(reader, number, width)
+
+
+def thumbnail_rows(path: Path, length_s: float, seconds: tuple[int, ...]) -> Array:
+    """The pixels of a small picture in the middle of some seconds, (N, F) float32, where there is no encoder."""
+    from p3iv.features.thumbnails import small_pixels
+    from p3iv.features.video import VideoReader
+
+    with _hiding(path, _VIDEO), VideoReader(path, length_s) as reader:
+        times = [min(second + 0.5, length_s) for second in seconds]
+        return np.stack([small_pixels(picture) for picture in reader.frames_at(times)])
 
 
 def picture_jpeg(path: Path, width: int) -> bytes:

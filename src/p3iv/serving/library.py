@@ -42,17 +42,50 @@ class KnownVideo:
 
 
 class Library:
-    """All videos and pictures of a service."""
+    """All videos and pictures of a service.
 
-    def __init__(self, planner: str, dataset: Dataset | None, uploads: Uploads) -> None:
-        self.uploads = uploads
+    Args:
+        planner: whose clips are offered, if it comes with some.
+        dataset: whose videos are offered.
+        uploads: of clients.
+        annotated: the folder whose videos are annotated; new ones may come at any time.
+    """
+
+    def __init__(
+        self, planner: str | None, dataset: Dataset | None, uploads: Uploads, annotated: Path | None = None
+    ) -> None:
+        self.uploads, self._annotated_folder = uploads, annotated
         fixed: list[KnownVideo] = [*_clips(planner), *(_dataset_videos(dataset) if dataset else ())]
         self._fixed = {video.id: video for video in fixed}
         self._with_file = {video.dataset_video: video.id for video in fixed if video.dataset_video and video.path}
+        self._annotated: dict[str, KnownVideo] = {}
+        self.annotated()
 
     def videos(self) -> list[KnownVideo]:
-        """All videos: uploads, the youngest first, then clips, then those of the dataset by name."""
-        return [*map(_of_upload, self.uploads.listed("video")), *self._fixed.values()]
+        """All videos: uploads, the youngest first, then clips, then those of the dataset and to annotate, by name."""
+        others = [video for video in self.annotated() if video.id not in self._fixed]
+        return [*map(_of_upload, self.uploads.listed("video")), *self._fixed.values(), *others]
+
+    def annotated(self) -> list[KnownVideo]:
+        """The videos to annotate, by name."""
+        if self._annotated_folder is None:
+            return []
+        folder = self._annotated_folder
+        found = [_of_file(folder, name, path) for name, path in sorted(find_videos(folder / "videos").items())]
+        self._annotated = {video.id: video for video in found}
+        return found
+
+    def find_annotated(self, video_id: str) -> KnownVideo:
+        """A video to annotate.
+
+        Raises:
+            ServiceError: there is none of that id.
+        """
+        if video_id not in self._annotated:
+            self.annotated()  # it may be new
+        if video_id not in self._annotated:
+            raise ServiceError(404, "There is no such video to annotate.")
+        return self._annotated[video_id]
 
     def find_video(self, video_id: str) -> KnownVideo:
         """The video of an id.
@@ -62,6 +95,8 @@ class Library:
         """
         if video_id in self._fixed:
             return self._fixed[video_id]
+        if video_id in self._annotated:
+            return self._annotated[video_id]
         if (upload := self.uploads.find(video_id, "video")) is None:
             raise not_found("video")
         return _of_upload(upload)
@@ -72,7 +107,7 @@ class Library:
         Raises:
             ServiceError: there is none, or the video is not an upload.
         """
-        if video_id in self._fixed:
+        if video_id in self._fixed or video_id in self._annotated:
             raise ServiceError(403, "Only uploads can be deleted.")
         if (upload := self.uploads.find(video_id, "video", use=False)) is None:
             raise not_found("video")
@@ -103,8 +138,8 @@ def _id(source: Source, name: str) -> str:
     return hashlib.sha256(os.fsencode(f"{source}\0{name}")).hexdigest()[:32]
 
 
-def _clips(planner: str) -> list[KnownVideo]:
-    if shipped_planner(planner) is None:
+def _clips(planner: str | None) -> list[KnownVideo]:
+    if planner is None or shipped_planner(planner) is None:
         return []
     return [
         KnownVideo(clip_id(planner, clip.file), f"{clip.file} ({clip.task})", "clip", clip.path)
@@ -116,11 +151,13 @@ def _dataset_videos(dataset: Dataset) -> list[KnownVideo]:
     files, store = find_videos(dataset.folder / "videos"), dataset.features
     rate = dataset.card.features_per_second
     stored_s = {video: store.num_rows(video) / rate for video in store.videos} if store is not None else {}
-    ids = {name: _id("dataset", f"{dataset.folder.resolve()}\0{name}") for name in sorted({*files, *stored_s})}
-    return [
-        KnownVideo(video_id, make_plain(name), "dataset", files.get(name), name, stored_s.get(name))
-        for name, video_id in ids.items()
-    ]
+    return [_of_file(dataset.folder, name, files.get(name), stored_s.get(name)) for name in sorted({*files, *stored_s})]
+
+
+def _of_file(folder: Path, name: str, path: Path | None, stored_s: float | None = None) -> KnownVideo:
+    """A video of a dataset folder."""
+    video_id = _id("dataset", f"{folder.resolve()}\0{name}")
+    return KnownVideo(video_id, make_plain(name), "dataset", path, name, stored_s)
 
 
 def _of_upload(upload: Upload) -> KnownVideo:

@@ -24,12 +24,20 @@ class Metrics:
         )
         self._gauge("p3iv_ready", "1 when plans are answered", lambda: float(service.is_ready))
         self._gauge("p3iv_jobs_waiting", "Jobs that wait for a process", lambda: service.pool.waiting)
-        self._gauge("p3iv_plans_waiting", "Plans that wait or are computed", lambda: service.planning.requests.waiting)
-        self._gauge("p3iv_follows", "Videos that are followed", lambda: service.following.number)
+        self._gauge("p3iv_plans_waiting", "Plans that wait or are computed", self._plans_waiting)
+        self._gauge(
+            "p3iv_follows", "Videos that are followed", lambda: service.following.number if service.following else 0
+        )
         self._gauge("p3iv_cached_rows", "Rows of features in memory", lambda: len(service.observer.cache))
         self._gauge(
             "p3iv_upload_bytes", "Disk space of uploads", lambda: float(service.media.library.uploads.used_bytes())
         )
+
+    def _plans_waiting(self) -> int:
+        return self._service.planning.requests.waiting if self._service.has_planner else 0
+
+    def _num_followed(self) -> int:
+        return self._service.following.number if self._service.has_planner else 0
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answer."""

@@ -37,7 +37,14 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-OPEN_PATHS: Final = ("/", "/healthz", "/readyz", "/v1/session")  # without a token; and the files of the page
+OPEN_PATHS: Final = (
+    "/",
+    "/annotate",
+    "/healthz",
+    "/readyz",
+    "/v1/session",
+)  # without a token; and the files of the page
+PAGES: Final = ("/", "/annotate")
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 MAX_CLIENTS: Final = 10_000  # whose requests are counted
 MAX_WRONG_TOKENS: Final = 10  # different ones of a client in a minute
@@ -120,7 +127,7 @@ class Protection:
         origin, host = headers.get("origin"), headers.get("host", "").lower()
         is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
         is_foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")  # of images and links, too
-        if not is_own or (is_foreign and path != "/"):
+        if not is_own or (is_foreign and path not in PAGES):
             raise ServiceError(403, "A page of another origin cannot use this service.")
 
     def check_token(self, given: str, client: str) -> None:
@@ -169,7 +176,7 @@ class Protection:
     def _check_rate(self, method: str, path: str, client: str) -> None:
         if method == "POST" and path in ("/v1/plan", "/v1/probability", "/v1/follow"):
             self._plans.check(client, f"More than {self._settings.limits.plans_per_minute} plans in a minute.")
-        elif method == "PUT":
+        elif method == "PUT" and path in ("/v1/videos", "/v1/pictures"):
             self._uploads.check(client, f"More than {self._settings.limits.uploads_per_hour} uploads in an hour.")
 
     def _note(self, scope: Scope, answer: _Answer, seconds: float) -> None:

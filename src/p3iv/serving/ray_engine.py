@@ -69,7 +69,7 @@ def run_on_ray(
         settings = _locate(replace(settings, uploads=settings.uploads or folder))
         if address is None:
             settings = _choose_port(settings)
-            find_planner(settings.planner, on_note=lambda note: log_event("note", note=note))  # before Ray starts
+            find_planner(settings.planner or "", on_note=lambda note: log_event("note", note=note))  # before Ray starts
         relay = stack.enter_context(_relay_logs(folder / "log.socket"))
         log = LogTarget(logging.getLevelName(LOGGER.getEffectiveLevel()), relay)
         stdout = sys.stdout
@@ -112,7 +112,7 @@ def _locate(settings: ServiceSettings) -> ServiceSettings:
     encoder = settings.encoder
     return replace(
         settings,
-        planner=_absolute(settings.planner),
+        planner=_absolute(settings.planner or ""),
         data=settings.data and settings.data.absolute(),
         ensemble=tuple(map(_absolute, settings.ensemble)),
         encoder=replace(encoder, weights=encoder.weights and _absolute(encoder.weights)),

@@ -83,7 +83,16 @@ router = APIRouter(responses=ERRORS)
 
 @router.get("/", include_in_schema=False)
 async def page(request: Request) -> Response:
-    return find_file(request.app.state.page, "index.html").response(request.headers)
+    has_planner = running_service(request).settings.planner is not None
+    name = "index.html" if has_planner else "annotate.html"
+    return find_file(request.app.state.page, name).response(request.headers)
+
+
+@router.get("/annotate", include_in_schema=False)
+async def annotate_page(request: Request) -> Response:
+    if running_service(request).settings.annotate is None:
+        raise ServiceError(404, "This service does not annotate.", "Start it with --annotate DIR.")
+    return find_file(request.app.state.page, "annotate.html").response(request.headers)
 
 
 @router.get("/static/{name}", include_in_schema=False)
@@ -139,7 +148,7 @@ async def add_video(
 @router.get("/v1/videos/{video}")
 async def video_facts(service: Ready, video: str) -> VideoAnswer:
     """What is known about a video."""
-    return await _in_time(service, service.media.describe(video))
+    return await in_time(service, service.media.describe(video))
 
 
 @router.delete("/v1/videos/{video}", status_code=204)
@@ -153,7 +162,7 @@ async def delete_video(service: Ready, video: str) -> Response:
 @router.get("/v1/videos/{video}/file", response_class=FileResponse, responses=VIDEO)
 async def video_file(service: Ready, video: str) -> Response:
     """The bytes of a video that browsers play, also parts of them."""
-    found = await _in_time(service, service.media.open_file(video))
+    found = await in_time(service, service.media.open_file(video))
     if found.media_type is None:
         raise ServiceError(415, "Browsers do not play this video.", "Ask for its frames.")
     headers = {**KEPT_BY_BROWSERS, "ETag": f'"{found.tag}"'}  # the time of an upload's file is that of its last use
@@ -163,7 +172,7 @@ async def video_file(service: Ready, video: str) -> Response:
 @router.get("/v1/videos/{video}/frame", response_class=Response, responses=JPEG)
 async def video_frame(service: Ready, video: str, t: Seconds, w: FrameWidth = 640) -> Response:
     """The frame at a second."""
-    return _jpeg(await _in_time(service, service.media.frame(video, t, w)))
+    return _jpeg(await in_time(service, service.media.frame(video, t, w)))
 
 
 @router.get("/v1/videos/{video}/strip", response_class=Response, responses=JPEG)
@@ -171,7 +180,7 @@ async def video_strip(
     service: Ready, video: str, n: Annotated[int, Query(ge=1, le=60)] = 20, w: Annotated[int, Query(ge=16, le=320)] = 96
 ) -> Response:
     """Frames from the whole video, side by side in one picture."""
-    return _jpeg(await _in_time(service, service.media.strip(video, n, w)))
+    return _jpeg(await in_time(service, service.media.strip(video, n, w)))
 
 
 @router.put("/v1/pictures", status_code=201, openapi_extra=ANY_BODY)
@@ -184,7 +193,7 @@ async def add_picture(request: Request, service: Ready) -> PictureAnswer:
 async def picture(service: Ready, picture: str, w: FrameWidth = 640) -> Response:
     """An uploaded picture."""
     path = service.media.library.find_picture(picture).path
-    return _jpeg(await _in_time(service, service.media.picture(path, w)))
+    return _jpeg(await in_time(service, service.media.picture(path, w)))
 
 
 @router.get("/v1/steps/{index}/picture", response_class=FileResponse, responses=JPEG)
@@ -201,28 +210,28 @@ async def plan(request: Request, service: Ready, question: PlanRequest) -> Respo
     """The plausible plans from a start to a goal; with `Accept: text/event-stream`, progress first."""
 
     async def work(on_progress: OnProgress) -> PlanAnswer:
-        return await _in_time(service, service.planning.plan(question, on_progress))
+        return await in_time(service, service.planning.plan(question, on_progress))
 
     if "text/event-stream" in request.headers.get("accept", ""):
         return stream_events(work, as_service_error)
-    return _json(await work(lambda *_: None))
+    return json_answer(await work(lambda *_: None))
 
 
 @router.post("/v1/follow", responses={200: {"content": MOMENTS}}, response_class=Response)
 async def follow(service: Ready, question: FollowRequest) -> Response:
     """What is done, under way and left in every second of a video: `moment` events, then `end` or `error`."""
-    moments = await _in_time(service, service.following.open(question))
+    moments = await in_time(service, service.following.open(question))
     return stream_moments(moments, as_service_error)
 
 
 @router.post("/v1/probability")
 async def probability(service: Ready, question: ProbabilityRequest) -> ProbabilityAnswer:
     """The probability of any plan in words."""
-    found = await _in_time(service, service.planning.probability(question))
+    found = await in_time(service, service.planning.probability(question))
     return ProbabilityAnswer(probability=found)
 
 
-async def _in_time(service: Service, work: Awaitable[Result]) -> Result:
+async def in_time(service: Service, work: Awaitable[Result]) -> Result:
     """The result of some work, unless it takes longer than a request may."""
     try:
         async with asyncio.timeout(service.settings.limits.request_s):
@@ -249,6 +258,6 @@ def _jpeg(content: bytes) -> Response:
     return Response(content, media_type="image/jpeg", headers=KEPT_BY_BROWSERS)
 
 
-def _json(answer: BaseModel) -> Response:
+def json_answer(answer: BaseModel) -> Response:
     """An answer that was validated when it was made; FastAPI would validate it again."""
     return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")

@@ -363,13 +363,14 @@ class InfoAnswer(BaseModel):
     """What the service can do."""
 
     version: str
-    planner: PlannerFacts
+    planner: PlannerFacts | None  # None: the service was started only to annotate
     horizons: tuple[int, ...]  # the numbers of steps that plans can have
     actions: tuple[str, ...]
     procedures: tuple[str, ...]  # that a query can name
     evidence: tuple[str, ...]  # that the planner understands: start, goal, history, words, procedure
     reasons: bool  # whether it can say why
     can_follow: bool  # whether it can follow a video
+    annotates: bool  # whether steps of videos can be annotated
     encoder: EncoderAnswer | None  # None: there is no encoder, moments are those of the dataset, or features
     encoder_problem: str | None  # why there is none
     limits: LimitsAnswer

@@ -8,12 +8,15 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
+from p3iv.config import DataConfig
+from p3iv.data.annotations import AnnotationStore
 from p3iv.data.folder import Dataset
 from p3iv.environment import own_version
 from p3iv.errors import P3ivError
@@ -21,6 +24,8 @@ from p3iv.hub import find_planner
 from p3iv.loaded_planner import choose_encoder
 from p3iv.planner import Planner
 from p3iv.planners.backends import file_of
+from p3iv.serving.annotating import Annotating
+from p3iv.serving.command_jobs import CommandJobs
 from p3iv.serving.examples import StepExamples, find_step_picture
 from p3iv.serving.following import Following
 from p3iv.serving.jobs import EncoderFacts, PictureFacts, VideoFacts, describe_encoder, set_up
@@ -29,6 +34,7 @@ from p3iv.serving.log import LOGGER, log_event, log_failure, set_up_with_log
 from p3iv.serving.media import Media
 from p3iv.serving.observations import Observer
 from p3iv.serving.planning import Planning
+from p3iv.serving.problems import ServiceError
 from p3iv.serving.schema import EncoderAnswer, Example, InfoAnswer, LimitsAnswer, PlannerFacts
 from p3iv.serving.settings import MIB, ServiceSettings
 from p3iv.serving.uploads import Uploads, temporary_uploads
@@ -46,11 +52,11 @@ class Service:
         clock: the time in seconds, by which uploads grow old.
     """
 
-    pool: WorkerPool  # from the beginning of its start
-    media: Media  # these when it is ready
+    pool: WorkerPool  # these when it is ready
+    media: Media
     observer: Observer
-    planning: Planning
-    following: Following
+    annotating: Annotating | None  # with --annotate, like the next
+    jobs: CommandJobs | None
 
     def __init__(self, settings: ServiceSettings, clock: Callable[[], float] = time.time) -> None:
         self.settings, self._clock = settings, clock
@@ -60,36 +66,91 @@ class Service:
         self._cleanup = ExitStack()
         self._encoder: EncoderFacts | None = None
         self._encoder_problem: str | None = None
+        self._planner: Planner | None = None  # None: it was started without one, like the next two
+        self._planning: Planning | None = None
+        self._following: Following | None = None
         self._has_reasons = False  # whether the planner can say why
+
+    @property
+    def has_planner(self) -> bool:
+        """Whether there is a planner; without one, steps can be annotated."""
+        return self._planner is not None
+
+    @property
+    def planning(self) -> Planning:
+        """Answers questions for plans.
+
+        Raises:
+            ServiceError: there is no planner.
+        """
+        if self._planning is None:
+            raise _no_planner()
+        return self._planning
+
+    @property
+    def following(self) -> Following:
+        """Follows videos.
+
+        Raises:
+            ServiceError: there is no planner.
+        """
+        if self._following is None:
+            raise _no_planner()
+        return self._following
 
     async def start(self) -> None:
         """Load the planner while the first process builds its encoder.
 
         Raises:
-            P3ivError: the planner cannot be loaded.
+            P3ivError: the planner cannot be loaded, or the folder cannot be annotated.
         """
-        settings, limits = self.settings, self.settings.limits
-        place = await asyncio.to_thread(find_planner, settings.planner)  # which may be on the hub
-        file = file_of(place, settings.backend)
-        encoder = choose_encoder(file, settings.encoder) or settings.encoder
-        self.pool = WorkerPool(
+        settings = self.settings
+        uploads = settings.uploads or self._cleanup.enter_context(temporary_uploads())
+        uploads.mkdir(parents=True, exist_ok=True)
+        self._uploads, folder = Uploads(uploads, settings.limits, self._clock), settings.annotate
+        self.annotating = Annotating(await asyncio.to_thread(AnnotationStore, folder)) if folder else None
+        self.jobs = CommandJobs(folder, self.use_planner) if folder else None
+        await self._load(settings)
+        self.is_ready = True
+
+    async def use_planner(self, planner: str) -> None:
+        """Answer with another planner from now on; requests that are being computed fail and can be sent again.
+
+        Raises:
+            P3ivError: it cannot be loaded; the service goes on as before.
+        """
+        pool, planning = self.pool, self._planning
+        await self._load(replace(self.settings, planner=planner, data=None, backend=None, ensemble=()))
+        if planning:
+            planning.requests.close()
+        await pool.close()
+
+    async def _load(self, settings: ServiceSettings) -> None:
+        """Load a planner and start processes with its encoder; if that fails, nothing has changed."""
+        limits, planner = settings.limits, settings.planner
+        place = await asyncio.to_thread(find_planner, planner) if planner else None  # which may be on the hub
+        file = file_of(place, settings.backend) if place else None
+        encoder = (choose_encoder(file, settings.encoder) if file else None) or settings.encoder
+        pool = WorkerPool(
             partial(set_up_with_log, partial(set_up, file, encoder), LOGGER.level),
             num_workers=limits.jobs or os.cpu_count() or 1,
             max_waiting=limits.waiting,
             limits=WorkerLimits(limits.job_memory_mib * MIB, limits.request_s, limits.request_s),
             results=(VideoFacts, PictureFacts, EncoderFacts),
         )
-        building = asyncio.ensure_future(self._start_pool())
+        building = asyncio.ensure_future(_build_encoder(pool))
         try:
-            self._planner = await asyncio.to_thread(self._load)
-            await building
-            await asyncio.to_thread(self._connect)
+            loaded = await asyncio.to_thread(_load_planner, settings) if planner else None
+            found, problem = await building
+            parts = await asyncio.to_thread(self._connect, settings, pool, loaded, found)
         except BaseException:
             building.cancel()
-            await self.pool.close()
+            await pool.close()
             raise
-        self.is_ready = True
-        if "words" in self._planner.queries.evidence:
+        self.settings, self.pool, self._planner = settings, pool, loaded
+        self._encoder, self._encoder_problem = found, problem
+        self.media, self.observer, self._planning, self._following, self._has_reasons = parts
+        if loaded and "words" in loaded.queries.evidence:
             self.planning.requests.prepare_words()
 
     async def run(self) -> None:
@@ -108,37 +169,33 @@ class Service:
 
     def end_long_answers(self) -> None:
         """End the answers that could go on for hours, so that the service can be stopped."""
-        if "following" in vars(self):
-            self.following.is_ending = True
+        if following := self._following:
+            following.is_ending = True
 
     async def stop(self) -> None:
         """End processes and threads, and delete temporary uploads."""
         self.is_ready = False
-        if "planning" in vars(self):
-            self.planning.requests.close()
+        if jobs := vars(self).get("jobs"):
+            await jobs.close()
+        if planning := self._planning:
+            planning.requests.close()
         if "pool" in vars(self):
             await self.pool.close()
         self._cleanup.close()
 
     def info(self) -> InfoAnswer:
         """What the service can do."""
-        header, limits = self._planner.header, self.settings.limits
-        encoder = self._encoder
+        planner, limits, encoder = self._planner, self.settings.limits, self._encoder
         return InfoAnswer(
             version=own_version(),
-            planner=PlannerFacts(
-                name=Path(self.settings.planner).name,
-                method=header.config.planner,
-                backend=self._planner.backend,
-                data_label=header.data_label,
-                data_fingerprint=header.data_fingerprint,
-            ),
-            horizons=self._planner.horizons,
-            actions=self._planner.names,
-            procedures=self._planner.procedures,
-            evidence=self._planner.queries.evidence,
+            planner=_describe_planner(planner, self.settings.planner) if planner else None,
+            horizons=planner.horizons if planner else (),
+            actions=planner.names if planner else (),
+            procedures=planner.procedures if planner else (),
+            evidence=planner.queries.evidence if planner else (),
             reasons=self._has_reasons,
-            can_follow=self._planner.can_follow,
+            can_follow=planner is not None and planner.can_follow,
+            annotates=self.settings.annotate is not None,
             encoder=EncoderAnswer(name=encoder.name, fingerprint=encoder.fingerprint, pictures=encoder.takes_pictures)
             if encoder
             else None,
@@ -155,61 +212,83 @@ class Service:
             needs_token=self.settings.token is not None,
         )
 
-    def _load(self) -> Planner:
-        settings = self.settings
-        _use_threads(settings.threads)
-        return Planner.from_pretrained(
-            settings.planner,
-            device=settings.device,
-            backend=settings.backend,
-            ensemble=settings.ensemble,
-            data=settings.data,
-            encoder=settings.encoder,
-            on_note=lambda note: log_event("note", note=note),
-        )
-
-    async def _start_pool(self) -> None:
-        """Without an encoder the service answers for moments of the dataset and for features."""
-        try:
-            await self.pool.start()
-            self._encoder = await self.pool.run(describe_encoder)
-        except P3ivError as error:
-            self._encoder_problem = str(error)
-            log_event("no_encoder", level=logging.WARNING, note=str(error))
-        for note in self._encoder.notes if self._encoder else ():
-            log_event("note", note=note)
-
-    def _connect(self) -> None:
-        """Put the parts together."""
-        settings, planner = self.settings, self._planner
-        config, dataset = planner.header.config, self._find_dataset()
-        folder = settings.uploads or self._cleanup.enter_context(temporary_uploads())
-        folder.mkdir(parents=True, exist_ok=True)
-        library = Library(settings.planner, dataset, Uploads(folder, settings.limits, self._clock))
-        examples = StepExamples(dataset, library, config.data, config.data.observation) if dataset else None
-        self.media = Media(self.pool, library, settings.limits)
-        self.observer = Observer(self.pool, self._encoder, config.data.observation, dataset)
-        self.planning = Planning(planner, self.media, self.observer, examples, settings.limits)
-        self.following = Following(planner, self.media, self.observer, self.planning.moments, self.planning.requests)
-        self._has_reasons = _has_reasons(planner)
-
-    def _find_dataset(self) -> Dataset | None:
-        """The dataset of the planner; without it, its videos are not offered. One that the user named must be there."""
-        try:
-            return self._planner.moments.find_dataset()
-        except P3ivError as error:
-            if self.settings.data is not None:
-                raise
-            log_event("note", note=f"The videos of the dataset are not offered: {error}")
-            return None
+    def _connect(
+        self, settings: ServiceSettings, pool: WorkerPool, planner: Planner | None, encoder: EncoderFacts | None
+    ) -> tuple[Media, Observer, Planning | None, Following | None, bool]:
+        """Put the parts together; the last says whether the planner has reasons."""
+        dataset = _find_dataset(planner, settings) if planner else None
+        library = Library(settings.planner, dataset, self._uploads, settings.annotate)
+        media = Media(pool, library, settings.limits)
+        data = planner.header.config.data if planner else DataConfig()
+        observer = Observer(pool, encoder, data.observation, dataset)
+        planning = following = None
+        if planner:
+            examples = StepExamples(dataset, library, data, data.observation) if dataset else None
+            planning = Planning(planner, media, observer, examples, settings.limits)
+            following = Following(planner, media, observer, planning.moments, planning.requests)
+        return media, observer, planning, following, planner is not None and _has_reasons(planner)
 
     def _example(self) -> Example | None:
         """Two moments of a clip of the package."""
         planner = self.settings.planner
-        if shipped_planner(planner) is None:
+        if planner is None or shipped_planner(planner) is None:
             return None
         clip = shipped_clips(planner)[0]
         return Example(video=clip_id(planner, clip.file), start=clip.start_s, goal=clip.goal_s)
+
+
+def _no_planner() -> ServiceError:
+    return ServiceError(
+        422, "This service has no planner.", "Train one on its page, or start it with one: p3iv serve RUN."
+    )
+
+
+async def _build_encoder(pool: WorkerPool) -> tuple[EncoderFacts | None, str | None]:
+    """The encoder, or why there is none: then the service answers for moments of the dataset and for features."""
+    try:
+        await pool.start()
+        encoder = await pool.run(describe_encoder)
+    except P3ivError as error:
+        log_event("no_encoder", level=logging.WARNING, note=str(error))
+        return None, str(error)
+    for note in encoder.notes:
+        log_event("note", note=note)
+    return encoder, None
+
+
+def _load_planner(settings: ServiceSettings) -> Planner:
+    _use_threads(settings.threads)
+    return Planner.from_pretrained(
+        settings.planner or "",
+        device=settings.device,
+        backend=settings.backend,
+        ensemble=settings.ensemble,
+        data=settings.data,
+        encoder=settings.encoder,
+        on_note=lambda note: log_event("note", note=note),
+    )
+
+
+def _find_dataset(planner: Planner, settings: ServiceSettings) -> Dataset | None:
+    """The dataset of the planner; without it, its videos are not offered. One that the user named must be there."""
+    try:
+        return planner.moments.find_dataset()
+    except P3ivError as error:
+        if settings.data is not None:
+            raise
+        log_event("note", note=f"The videos of the dataset are not offered: {error}")
+        return None
+
+
+def _describe_planner(planner: Planner, name: str | None) -> PlannerFacts:
+    header = planner.header
+    return PlannerFacts(
+        name=Path(name or "").name,
+        method=header.config.planner,
+        backend=planner.backend,
+        data_label=header.data_label,
+        data_fingerprint=header.data_fingerprint,
+    )
 
 
 def _has_reasons(planner: Planner) -> bool:

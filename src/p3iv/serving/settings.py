@@ -74,7 +74,7 @@ def describe_limits() -> tuple[tuple[str, int, str], ...]:
 class ServiceSettings:
     """How a service is started; it can be pickled, so that other machines can start the same."""
 
-    planner: str
+    planner: str | None  # None: only to annotate
     data: Path | None = None  # the dataset folder, if it has moved since training
     device: str = "auto"
     backend: str | None = None
@@ -85,6 +85,7 @@ class ServiceSettings:
     allowed_names: tuple[str, ...] = ()  # host names beside localhost and numeric addresses
     token: str | None = None
     uploads: Path | None = None  # the folder of uploads; None: a temporary one
+    annotate: Path | None = None  # the folder whose videos are annotated
     metrics: bool = False
     threads: int = 1
     limits: Limits = field(default_factory=Limits)

@@ -19,7 +19,8 @@ from p3iv.features.language import write_language
 from p3iv.features.store import StoreWriter
 from p3iv.files import atomic_file
 from p3iv.parallel import WorkerLost, run
-from p3iv.readers.folder import write_split, write_steps
+from p3iv.readers.folder import write_split
+from p3iv.readers.steps import write_steps
 from p3iv.tabletop.tasks import PROCEDURES, RULES, Facts
 from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, Plan, RandomStream, Script, tabletop_world, write_script
 from p3iv.types import Action, Annotations, OnProgress, Progress, Step, Video, Vocabulary

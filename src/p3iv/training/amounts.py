@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from p3iv.data.tensors import PlanningData, WindowTensors
+from p3iv.metrics.intervals import FEW_VIDEOS
 from p3iv.types import SIDES, counted, listed
 
 # Measured with P3IV+ on image features of tabletop videos, two random choices of 3 to 90 training videos, T = 3. Steps
@@ -16,11 +17,13 @@ MIN_EXAMPLES = 3
 MIN_MEAN_EXAMPLES = 2
 MIN_VAL_WINDOWS = 20  # with fewer, one window changes a score by more than 5 points
 MIN_VAL_VIDEOS = 3
+MIN_TEST_WINDOWS = 20  # as for validation; the number of videos is that of `FEW_VIDEOS`
+ADVICE = "with so few videos, use all of them for the test and for the planner: p3iv train DIR --folds 5 --fit-all"
 
 
 def describe_amounts(data: PlanningData) -> str:
     """One line: videos and windows of each side, and examples per action."""
-    parts = [f"{side} {_size(data.side(side))}" for side in SIDES]
+    parts = [f"{side} {_size(data.side(side))}" for side in SIDES if len(data.side(side))]
     examples = count_examples(data)
     numbers = sorted(examples.values())
     each = (
@@ -56,6 +59,21 @@ def warn_of_few(data: PlanningData, *, has_epochs: bool, is_trained: bool = True
     num_videos = len({window.video for window in data.val.windows})
     if has_epochs and (len(data.val) < MIN_VAL_WINDOWS or num_videos < MIN_VAL_VIDEOS):
         yield f"the best epoch is chosen on only {_size(data.val)}, so the choice is little better than chance"
+
+
+def warn_of_small_test(test: WindowTensors) -> Iterator[str]:
+    """Say that scores on the test side will be uncertain; before there are any, so without an interval."""
+    num_videos = len({window.video for window in test.windows})
+    if 0 < num_videos < FEW_VIDEOS or 0 < len(test) < MIN_TEST_WINDOWS:
+        yield f"only {_size(test)} for the test, so its scores will say little about other videos; {ADVICE}"
+
+
+def advise_small_test(test: WindowTensors) -> Iterator[str]:
+    """What to do about a small test side, beside scores whose intervals show it."""
+    if len(test) < MIN_TEST_WINDOWS:
+        yield f"only {counted(len(test), 'window')}: one of them changes a score by {100 / len(test):.0f} points"
+    if len({window.video for window in test.windows}) < FEW_VIDEOS:
+        yield ADVICE
 
 
 def count_examples(data: PlanningData) -> Counter[int]:

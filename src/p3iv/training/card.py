@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import yaml
 
-from p3iv.catalogue import BASELINES, PICTURES, SPLIT_KINDS, Metric, metrics_of
+from p3iv.catalogue import ALL_VIDEOS, BASELINES, PICTURES, Metric, metrics_of
+from p3iv.data.windows import is_split_kind
 from p3iv.encoders.identity import EncoderIdentity
 from p3iv.encoders.registry import ENCODERS, VIDEO_ENCODERS
 from p3iv.environment import machine_of
@@ -47,13 +48,14 @@ _LIST = re.compile(r"^(\d*)([-+=.)])")  # the beginnings of lists and underlines
 
 @dataclass(frozen=True)
 class ScoresOnTest:
-    """Scores on the test windows of the data that a planner was trained on."""
+    """Scores on the test windows of the data that a planner was trained on, or of a cross-validation over them."""
 
     num_windows: int
     num_videos: int
     plans: Mapping[str, Interval]  # of the recommended plans, by metric
     baselines: Mapping[str, Mapping[str, Interval]]  # by baseline, then by metric
     notes: tuple[str, ...] = ()
+    num_folds: int | None = None  # of a cross-validation
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def render_card(card: Card) -> str:
     title = f"{header.config.planner}, horizon {horizon}, on {escape(header.data_label)}"
     sections = {
         "Use": _use(card),
-        "Scores on test": "\n".join(_scores(card)),
+        "Cross-validated scores" if _uses_all(header) else "Scores on test": "\n".join(_scores(card)),
         "Training": _bullets(_training(card)),
         "Encoder": _bullets(_encoder(card)),
         "Steps": _steps(header),
@@ -106,7 +108,7 @@ def escape(text: str) -> str:
 def without_paths(header: Header) -> Header:
     """A header that names a split file without its folder, which is of one machine."""
     data = header.config.data
-    if data.split in SPLIT_KINDS:
+    if is_split_kind(data.split):
         return header
     name = re.split(r"[/\\]", data.split)[-1]
     return replace(header, config=replace(header.config, data=replace(data, split=name)))
@@ -137,7 +139,8 @@ def _result(header: Header, scores: ScoresOnTest) -> dict[str, Any]:
         {"type": metric.name, "name": metric.heading, "value": round(metric.scale * scores.plans[metric.name].value, 2)}
         for metric in _plan_metrics(scores)
     ]
-    dataset = {"type": _dataset_tag(header), "name": make_plain(header.data_label), "split": "test"}
+    split = "test" if scores.num_folds is None else "cross-validation"
+    dataset = {"type": _dataset_tag(header), "name": make_plain(header.data_label), "split": split}
     return {"task": {"type": "procedure-planning", "name": "procedure planning"}, "dataset": dataset, "metrics": found}
 
 
@@ -176,13 +179,12 @@ def _sees(header: Header) -> bool:
 
 def _scores(card: Card) -> Iterator[str]:
     scores, best = card.scores, card.header.progress.best
-    if scores is None:
+    if scores is None and _uses_all(card.header):
+        yield "None. This planner was fitted to all videos, so there is no video left that it could be tested on."
+    elif scores is None:
         yield "Not evaluated on test windows yet. `p3iv evaluate RUN` does it and writes this card again."
     else:
-        yield (
-            f"{counted(scores.num_windows, 'test window')} of {counted(scores.num_videos, 'video')} of the data below, "
-            f"with 95 % intervals for other videos, not for other seeds of the training{_unknown(card)}:\n"
-        )
+        yield f"{_scored_on(scores)}{_unknown(card)}:\n"
         yield from _table(scores)
         if scores.notes:
             yield "\n" + _bullets(map(escape, scores.notes))
@@ -191,6 +193,26 @@ def _scores(card: Card) -> Iterator[str]:
             f"\nOn {counted(best.num_windows, 'validation window')}: success rate {100 * best.success_rate:.2f} %, "
             f"mean accuracy {100 * best.mean_accuracy:.2f} %, mean IoU {100 * best.mean_iou:.2f} %."
         )
+
+
+def _uses_all(header: Header) -> bool:
+    """Whether it was fitted to all videos."""
+    return header.config.data.split == ALL_VIDEOS
+
+
+def _scored_on(scores: ScoresOnTest) -> str:
+    videos = counted(scores.num_videos, "video")
+    if scores.num_folds is None:
+        return (
+            f"{counted(scores.num_windows, 'test window')} of {videos} of the data below, with 95 % intervals for "
+            f"other videos, not for other seeds of the training"
+        )
+    return (
+        f"This planner was fitted to all {videos}, so there is no test side. The scores are those of "
+        f"{scores.num_folds} planners that were made in the same way, each without a share of the videos and scored on "
+        f"it: {counted(scores.num_windows, 'window')}. In brackets is where the score of this planner probably is on "
+        f"other videos of the same kind (95 % intervals, not for other seeds of the training)"
+    )
 
 
 def _unknown(card: Card) -> str:
@@ -235,9 +257,14 @@ def _cost(card: Card, *, is_trained: bool) -> str:
     cpu = f"{training.cpu_s:.0f} CPU seconds" if training and training.cpu_s is not None else "CPU seconds not known"
     if not is_trained:
         return f"fitted without training, {cpu}. Test windows were not used"
-    if progress.best is None:
+    if progress.epoch == 0:
         return "no epoch finished"
     epochs = training.epochs if training and training.epochs is not None else progress.epoch
+    if _uses_all(card.header):
+        return (
+            f"trained for {counted(epochs, 'epoch')}, {cpu}, on all videos; the number of epochs and what is else "
+            f"chosen on validation windows are medians of the folds of a cross-validation"
+        )
     return (
         f"trained for {counted(epochs, 'epoch')}, {cpu}; best epoch {progress.best_epoch}, chosen on validation "
         f"windows. Test windows were not used"

@@ -22,6 +22,7 @@ from p3iv.data.folder import Dataset
 from p3iv.data.following import load_follow_data
 from p3iv.data.padding import unpad_plans
 from p3iv.data.tensors import PlanningData, WindowTensors, load_planning_data
+from p3iv.data.windows import is_fold, sides_of
 from p3iv.errors import ConfigError, TrainingError
 from p3iv.files import exclusive, remove_leftovers
 from p3iv.planners.base import BasePlanner, Batch, Learner
@@ -31,9 +32,10 @@ from p3iv.planners.layers import check_precision, choose_device, dtype_of
 from p3iv.planners.registry import class_of
 from p3iv.plans.evidence import EVIDENCE
 from p3iv.plans.transitions import Transitions
-from p3iv.training.amounts import describe_amounts, warn_of_few
+from p3iv.training.amounts import describe_amounts, warn_of_few, warn_of_small_test
 from p3iv.training.card import write_card
 from p3iv.training.distributed import World, join_world
+from p3iv.training.fixed import FixedChoices
 from p3iv.training.run_folder import (
     CARD_FILE,
     RUN_FILES,
@@ -44,7 +46,7 @@ from p3iv.training.run_folder import (
     open_run,
 )
 from p3iv.training.tracking import TRACKING_FILE, Trackers
-from p3iv.types import OnProgress, PlanScores, Progress, counted, hash_number
+from p3iv.types import TRAINING, OnProgress, PlanScores, Progress, counted, hash_number
 
 BEST_SO_FAR = "best so far"  # in the progress after an epoch
 
@@ -56,7 +58,7 @@ class EpochReport:
     epoch: int
     epochs: int
     terms: dict[str, float]  # means over the steps of the epoch
-    val: PlanScores
+    val: PlanScores | None  # None without validation windows
     is_best: bool
     seconds: float
     cpu_s: float  # of the whole run so far
@@ -64,8 +66,8 @@ class EpochReport:
     @property
     def values(self) -> dict[str, float]:
         """The columns of metrics.csv for losses and scores."""
-        scores = {f"val_{name}": value for name, value in asdict(self.val).items() if name != "num_windows"}
-        return self.terms | scores
+        found = asdict(self.val) if self.val else {}
+        return self.terms | {f"val_{name}": value for name, value in found.items() if name != "num_windows"}
 
 
 class StepValues(Mapping[str, float]):
@@ -94,6 +96,7 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     device: str = "auto"
+    fixed: FixedChoices | None = None  # in place of validation windows, where the split has none
     track: tuple[str, ...] = ()  # names of `training.tracking.TRACKERS`
     on_progress: OnProgress = lambda _: None  # first about the data, then after every step, and after every epoch
     on_note: Callable[[str], object] = lambda _: None
@@ -108,6 +111,7 @@ class TrainResult:
     best_epoch: int
     best: PlanScores | None  # on validation windows
     cpu_s: float
+    scheduled_epochs: int = 0  # more than `epochs` if the run was told to stop earlier
 
 
 def train(request: TrainRequest) -> TrainResult:
@@ -117,20 +121,22 @@ def train(request: TrainRequest) -> TrainResult:
         BusyError: if another process is training into it.
     """
     if int(os.environ.get("RANK", "0")) != 0:  # only the first process uses the folder
-        return _train(request)
+        return train_unlocked(request)
     with exclusive(request.run, doing=f"is training in {request.run}"):
         remove_leftovers(request.run)
         check_run(request.run, resume=request.resume, overwrite=request.overwrite)
         for file in (*RUN_FILES, TRACKING_FILE):
             remove_leftovers(request.run / file)
-        return _train(request)
+        return train_unlocked(request)
 
 
-def _train(request: TrainRequest) -> TrainResult:
+def train_unlocked(request: TrainRequest) -> TrainResult:
+    """The same for a caller that has locked the folder and checked that it may be written."""
     is_first = int(os.environ.get("RANK", "0")) == 0
     trackers = Trackers(request.track if is_first else (), request.on_note)
     device = choose_device(request.device)
     check_precision(request.config.optim, device)
+    _check_split(request)
     config, chosen = request.config, class_of(request.config)
     is_visual, nearby_s = chosen.is_visual(config), chosen.nearby_s(config)
     data = load_planning_data(
@@ -158,13 +164,20 @@ class _TrainingRun:
         self.dtype = dtype_of(self.config.optim)
         self.cpu_at_start = time.process_time()
         self.transitions = Transitions.fit(
-            data.train_sequences, data.val_sequences, unpad_plans(data.train.action_ids), len(data.names)
+            data.train_sequences,
+            data.val_sequences,
+            unpad_plans(data.train.action_ids),
+            len(data.names),
+            smoothing=request.fixed.smoothing if request.fixed else None,
         )
         self.planner = self._new_planner()
         self.learner: Learner = self.planner.make_learner(data, world.average_gradients)
-        self.num_epochs = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
-        few = warn_of_few(data, has_epochs=self.num_epochs > 1, is_trained=self.planner.is_trained())
-        self.notes = (*data.notes, *few)
+        self.scheduled = self.config.optim.epochs_over(len(data.train)) if self.learner.optimizers else 1
+        self.num_epochs = request.fixed.epochs_of(self.scheduled) if request.fixed else self.scheduled
+        has_epochs = self.num_epochs > 1 and request.fixed is None
+        few = warn_of_few(data, has_epochs=has_epochs, is_trained=self.planner.is_trained())
+        small = () if is_fold(self.config.data.split) else warn_of_small_test(data.test)
+        self.notes = (*data.notes, *few, *small)
         self.header = Header(
             config=self.config,
             shape=self.planner.shape,
@@ -214,10 +227,10 @@ class _TrainingRun:
             self._show(done.epoch, "stopped early")
         if begin and done.epoch == begin:
             self.request.on_note(f"{self.request.run} was already trained for {counted(begin, 'epoch')}; nothing to do")
-        return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, self.cpu_s)
+        return TrainResult(self.request.run, done.epoch, done.best_epoch, done.best, self.cpu_s, self.scheduled)
 
     def _show(self, epochs: float, about: str = "", values: Mapping[str, float] = MappingProxyType({})) -> None:
-        self.request.on_progress(Progress("Training epochs", epochs, self.num_epochs, about, values))
+        self.request.on_progress(Progress(TRAINING, epochs, self.num_epochs, about, values))
 
     def _open(self) -> MetricsTable:
         environment = describe_run(
@@ -235,20 +248,25 @@ class _TrainingRun:
         began = time.monotonic()
         terms = self._train_epoch(epoch) if self.learner.optimizers else {}
         self._check_planner(epoch)
-        self.planner.calibrate(self.data)
-        val = self.planner.score_validation(self.data, self.transitions)
-        score, best = self.planner.selection_score(self.data, val), self.progress.best
-        is_best = best is None or score > self.progress.selection_score
-        progress = TrainingProgress(
-            epoch=epoch,
-            best_epoch=epoch if is_best else self.progress.best_epoch,
-            best=val if is_best else best,
-            selection_score=score if is_best else self.progress.selection_score,
-        )
+        val, progress = self._choose(epoch)
         self.header = replace(self.header, progress=progress)
+        is_best = progress.best_epoch == epoch
         self.cpu_s = self.resumed_cpu_s + self.world.total(time.process_time() - self.cpu_at_start)
         seconds = time.monotonic() - began
         return EpochReport(epoch, self.num_epochs, terms, val, is_best, seconds, self.cpu_s)
+
+    def _choose(self, epoch: int) -> tuple[PlanScores | None, TrainingProgress]:
+        """Calibrate and score the planner on validation windows; without them, the last epoch is kept."""
+        if self.request.fixed is not None:
+            self.planner.set_chosen(self.request.fixed.buffers)
+            return None, TrainingProgress(epoch=epoch, best_epoch=epoch, best=None)
+        self.planner.calibrate(self.data)
+        val, before = self.planner.score_validation(self.data, self.transitions), self.progress
+        score = self.planner.selection_score(self.data, val)
+        if before.best is None or score > before.selection_score:
+            self.planner.finish(self.data)
+            return val, TrainingProgress(epoch=epoch, best_epoch=epoch, best=val, selection_score=score)
+        return val, replace(before, epoch=epoch)
 
     def _train_epoch(self, epoch: int) -> dict[str, float]:
         """One pass over the training windows; returns the means of the named terms."""
@@ -366,6 +384,16 @@ class _EpochRandomness:
 def seed_for(seed: int, purpose: str, *place: int) -> int:
     """The seed of one purpose at one place, such as an epoch; torch takes 63 bits."""
     return hash_number(f"{seed}/{purpose}/{'/'.join(map(str, place))}") >> 1
+
+
+def _check_split(request: TrainRequest) -> None:
+    """A split without validation videos goes with choices that were made elsewhere."""
+    split = request.config.data.split
+    has_validation = "val" in sides_of(split)
+    if not has_validation and request.fixed is None:
+        raise ConfigError(f"split={split} leaves no video for validation: type --folds 5 --fit-all.")
+    if has_validation and request.fixed is not None:
+        raise AssertionError("choices are fixed, although there are validation windows")
 
 
 def _check_world(config: Config, world: World) -> None:

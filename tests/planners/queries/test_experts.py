@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional
 
 from p3iv.data.tensors import PlanningData
-from p3iv.planners.queries.experts import Experts, HeldOutScores, LinearScores, MomentRows, Projection
+from p3iv.planners.queries.experts import (
+    RIDGE_PENALTIES,
+    Examples,
+    Experts,
+    HeldOutScores,
+    LinearScores,
+    MomentRows,
+    Projection,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +53,10 @@ def test_held_out_scores_are_those_of_a_fit_without_the_video() -> None:
     ids = torch.randint(4, (30, 2), generator=generator)
     ids[::7, 1] = -1
     path = LinearScores(5, 2, 4)
-    held_out = path.fit([rows], groups, ids)
+    held_out = path.fit(
+        [Examples(rows[:20], groups[:20], ids[:20]), Examples(rows[20:], groups[20:], ids[20:])], (0, 1)
+    )
+    assert len(held_out) == 20  # the second examples are learned from, and not scored
     inputs = functional.normalize(rows, dim=1).double()
     for place in range(2):
         targets = functional.one_hot(ids[:, place].clamp_min(0), 4).double() * (ids[:, place] >= 0)[:, None]
@@ -54,8 +67,31 @@ def test_held_out_scores_are_those_of_a_fit_without_the_video() -> None:
             kept = groups != group
             square = inputs[kept].T @ inputs[kept] + penalty * torch.eye(5)
             without = torch.linalg.solve(square, inputs[kept].T @ targets[kept])
-            expected = inputs[~kept] @ without
-            torch.testing.assert_close(held_out[~kept, place].double(), expected, atol=1e-4, rtol=1e-3)
+            scored = ~kept[:20]
+            expected = inputs[:20][scored] @ without
+            torch.testing.assert_close(held_out[scored, place].double(), expected, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("lengths", [(1,), (2, 3, 4)])
+def test_the_ends_of_all_lengths_are_one_regression(lengths_data: PlanningData, lengths: tuple[int, ...]) -> None:
+    """The first and the last step of two steps or more; windows of one step have a regression of their own."""
+    data = replace(lengths_data, train=replace(lengths_data.train, nearby=None))  # every pair at one moment
+    experts, train = Experts(data.train.start.shape[1], len(data.names), len(data.procedures), (1, 2, 3, 4)), data.train
+    experts.fit(data)
+    rows = torch.isin(train.lengths, torch.tensor(lengths)).nonzero()[:, 0]
+    pairs = torch.cat((experts.projection(train.start[rows]), experts.projection(train.goal[rows])), dim=1)
+    inputs = experts.pair.inputs(pairs).double()
+    square = inputs.T @ inputs
+    for place in (0, -1):
+        ids = [train.windows[row].action_ids[place] for row in rows.tolist()]
+        targets = functional.one_hot(torch.tensor(ids), len(data.names)).double()
+        fits = [
+            torch.linalg.solve(square + penalty * torch.eye(len(square)), inputs.T @ targets)
+            for penalty in RIDGE_PENALTIES
+        ]
+        for horizon in lengths:
+            found = experts.pair.weights[experts.first_of[horizon] + place % horizon].double()
+            assert min(float((fit - found).abs().max()) for fit in fits) < 1e-4
 
 
 def test_usage_leaves_out_the_own_video(fitted: tuple[Experts, HeldOutScores]) -> None:

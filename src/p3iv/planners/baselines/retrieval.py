@@ -92,12 +92,14 @@ def nearest_plans(data: PlanningData, windows: WindowTensors, *, skip_own_video:
 
 
 def _choose_scale(data: PlanningData, neighbours: int) -> Standardised:
-    """The scale of the features with the best plans on validation windows; the first among ties."""
+    """The scale of the features with the best plans on validation windows; the first among ties, and without any."""
     train, val = data.train, data.val
     standardised, centred, observed = (Standardised(train.start.shape[1]) for _ in range(3))
     for scale in (standardised, centred):
         scale.fit_scale(torch.cat((train.start, train.goal)))
     centred.feature_scale.fill_(1.0)
+    if not len(val):
+        return standardised
     some = torch.linspace(0, len(val) - 1, min(len(val), _NUM_VALIDATED)).long()
 
     def success(scale: Standardised) -> tuple[float, float]:

@@ -34,7 +34,10 @@ class P3IVLearner(Learner):
         self.is_visual = config.loss.supervision == "visual"
         self._needs_targets = config.loss.language > 0 or self.is_adversarial
         if self._needs_targets and not self.is_visual and language is None:
-            raise ConfigError("loss.language and loss.adversarial need language.npz. Import it, or set both to 0.")
+            raise ConfigError(
+                "loss.language and loss.adversarial need language.npz. Make it with `p3iv data embed DIR`, or set both "
+                "to 0."
+            )
         self.critic = Critic(planner.shape.horizon, planner.sizes.width).to(planner.queries)
         self.optimizer = adam(planner, config, config.optim.learning_rate)
         self.critic_optimizer = adam(self.critic, config, config.optim.critic_learning_rate)

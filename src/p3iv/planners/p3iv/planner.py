@@ -22,6 +22,8 @@ class P3IV(P3IVNetwork, BasePlanner):
     In validation, Viterbi decodes the plan at z = 0: K latents after every epoch would cost more than the epoch.
     """
 
+    chosen_buffers = ()
+
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__(shape, config.model)
         self.config = config

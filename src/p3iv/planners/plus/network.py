@@ -239,7 +239,8 @@ class P3IVPlusNetwork(ChainNetwork):
             self.language.copy_(data.language)
         elif plus.end_heads or self.config.loss.language:
             raise ConfigError(
-                "plus.end_heads and loss.language need language.npz. Import it, or set them to false and 0."
+                "plus.end_heads and loss.language need language.npz. Make it with `p3iv data embed DIR`, or set them "
+                "to false and 0."
             )
         if plus.linear:
             self.held_out = fit_linear_path(self.linear, data, plus)

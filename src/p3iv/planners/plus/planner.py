@@ -33,6 +33,7 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
 
     preset = "p3iv-plus"
     own_settings = ("plus.",)
+    chosen_buffers = ("temperature", "effects.weight")
     # It has a schedule of its own, no critic and no latents, and its chain takes the place of the action loss.
     unused_settings = (
         "optim.decay",

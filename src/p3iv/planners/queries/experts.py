@@ -7,7 +7,7 @@ regressions take a seventh of the time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,7 @@ from p3iv.planners.ridge import GroupedRidge
 
 WIDTH = 256  # principal components of an observation
 RIDGE_PENALTIES = (1.5, 6.0, 24.0)  # for rows of length 1
+MAX_ROWS = 100_000  # of one regression: above it, windows are seen at fewer moments
 _USAGE_SMOOTHING = 0.1  # added to the count of every action in every procedure
 
 
@@ -88,6 +89,15 @@ class Projection(nn.Module):
         return projected
 
 
+@dataclass(frozen=True)
+class Examples:
+    """Rows that classifiers are fitted to."""
+
+    rows: Tensor  # (n, D)
+    groups: Tensor  # (n,): the video of every row
+    ids: Tensor  # (n, K): a class for each of K classifiers; -1 where there is none
+
+
 class LinearScores(nn.Module):
     """Linear classifiers on one vector of length 1: (B, D) -> (B, K, C)."""
 
@@ -107,27 +117,21 @@ class LinearScores(nn.Module):
         """Scores by the classifiers from `first` to before `last`: (B, D) -> (B, K, C)."""
         return torch.einsum("bd,kdc->bkc", self.inputs(rows), self.weights[first:last])
 
-    def fit(self, copies: Sequence[Tensor], groups: Tensor, ids: Tensor, first: int = 0) -> Tensor:
-        """Fit classifiers, and return the scores of the first copy of the rows without their own groups: (n, K, C).
+    def fit(self, examples: Sequence[Examples], numbers: Sequence[int] = (0,)) -> Tensor:
+        """Fit the classifiers of these numbers to all examples.
 
-        Args:
-            copies: the rows (n, D), and the same rows seen at other moments.
-            groups: (n,) the video of every row.
-            ids: (n, K) the classes; -1 where there is none.
-            first: which classifier the first column of ids is for.
+        Returns:
+            The scores of the first examples without their own groups: (n, K, C).
         """
-        number = len(copies)
-        rows = torch.cat([self.inputs(copy) for copy in copies])
-        ridge = GroupedRidge(rows, groups.repeat(number))
-        held_out = []
-        for place in range(ids.shape[1]):
+        ridge = GroupedRidge(
+            torch.cat([self.inputs(one.rows) for one in examples]), torch.cat([one.groups for one in examples])
+        )
+        ids, held_out = torch.cat([one.ids for one in examples]), []
+        for number, classes in zip(numbers, ids.unbind(dim=1), strict=True):
             fit = ridge.choose(
-                ids[:, place].repeat(number),
-                self.weights.shape[2],
-                num_scored=len(ids),
-                penalties=RIDGE_PENALTIES,
+                classes, self.weights.shape[2], num_scored=len(examples[0].rows), penalties=RIDGE_PENALTIES
             )
-            self.weights[first + place].copy_(fit.weights)
+            self.weights[number].copy_(fit.weights)
             held_out.append(fit.held_out.float())
         return torch.stack(held_out, dim=1)
 
@@ -232,18 +236,21 @@ class Experts(nn.Module):
         goals = [self.projection(rows) for rows in (shortest.goal, *(pair[1] for pair in nearby))]
         before, there = self.projection(shortest.history), shortest.has_history
         self._center(starts[0], goals[0], before[there])
-        tasks = shortest.task_ids[:, None]
+        tasks, steps = shortest.task_ids[:, None], range(max(self.horizons))
         self._count(data, train)
         pair, place = self._fit_pairs(train, moments, starts, goals)
         return HeldOutScores(
             pair=pair,
             place=place,
-            start=self.start.fit(starts, moments.video, moments.following),
-            history=_spread(self.history.fit([before[there]], moments.video[there], moments.following[there]), there),
+            start=self.start.fit([Examples(rows, moments.video, moments.following) for rows in starts], steps),
+            history=_spread(
+                self.history.fit([Examples(before[there], moments.video[there], moments.following[there])], steps),
+                there,
+            ),
             procedure=(
-                self._fit_procedure(0, starts, moments.video, tasks),
-                self._fit_procedure(1, goals, moments.video, tasks),
-                _spread(self._fit_procedure(2, [before[there]], moments.video[there], tasks[there]), there),
+                self._fit_procedure(0, [Examples(rows, moments.video, tasks) for rows in starts]),
+                self._fit_procedure(1, [Examples(rows, moments.video, tasks) for rows in goals]),
+                _spread(self._fit_procedure(2, [Examples(before[there], moments.video[there], tasks[there])]), there),
             ),
             start_row=moments.start_row,
             goal_row=moments.goal_row,
@@ -263,28 +270,53 @@ class Experts(nn.Module):
         self, train: WindowTensors, moments: MomentRows, starts: Sequence[Tensor], goals: Sequence[Tensor]
     ) -> tuple[dict[int, Tensor], Tensor]:
         """Fit every position of every length, and which length a pair has."""
+        copies = list(zip(starts, goals, strict=True))
+
+        def examples(rows: Tensor, ids: Tensor) -> list[Examples]:
+            start, goal = moments.start_row[rows], moments.goal_row[rows]
+            few = copies[: max(1, MAX_ROWS // max(1, len(rows)))]
+            return [Examples(torch.cat((s[start], g[goal]), dim=1), moments.video[start], ids) for s, g in few]
+
         held_out, place = {}, torch.zeros(len(train), dtype=torch.int64)
-        lengths, of_lengths = train.lengths, []
+        ends = self._fit_ends(train, examples)
         for horizon in self.horizons:
-            rows = (lengths == horizon).nonzero()[:, 0]
+            rows = (train.lengths == horizon).nonzero()[:, 0]
             place[rows] = torch.arange(len(rows))
-            ends = moments.start_row[rows], moments.goal_row[rows]
-            copies = [torch.cat((s[ends[0]], g[ends[1]]), dim=1) for s, g in zip(starts, goals, strict=True)]
-            ids = train.action_ids[rows][:, :horizon]
-            groups = moments.video[ends[0]]
-            held_out[horizon] = self.pair.fit(copies, groups, ids, self.first_of[horizon])
-            inputs = self._length_inputs(starts[0][ends[0]], goals[0][ends[1]])
-            of_lengths.append((inputs, groups, torch.full((len(rows), 1), self.horizons.index(horizon))))
-        inputs, groups, ids = (torch.cat(parts) for parts in zip(*of_lengths, strict=True))
+            middle, parts = range(1, horizon - 1), [ends[rows, :1]]
+            if middle:
+                first, ids = self.first_of[horizon], train.action_ids[rows][:, 1 : horizon - 1]
+                parts.append(self.pair.fit(examples(rows, ids), [first + position for position in middle]))
+            held_out[horizon] = torch.cat((*parts, ends[rows, 1:]), dim=1)[:, :horizon]
+        inputs = self._length_inputs(starts[0][moments.start_row], goals[0][moments.goal_row])
+        numbers = torch.tensor([self.horizons.index(length) for length in train.lengths.tolist()])
         self.length.center.copy_(inputs.mean(dim=0))
-        self.length.fit([inputs], groups, ids)
+        self.length.fit([Examples(inputs, moments.video[moments.start_row], numbers[:, None])])
         return held_out, place
 
-    def _fit_procedure(self, number: int, copies: Sequence[Tensor], groups: Tensor, ids: Tensor) -> Tensor:
+    def _fit_ends(self, train: WindowTensors, examples: Callable[[Tensor, Tensor], list[Examples]]) -> Tensor:
+        """Fit the first and the last position of every length; returns their held-out scores, (N, 2, A).
+
+        The first step depends on where a window begins and the last one on where it ends, so the windows of all lengths
+        teach one regression of each. Windows of one step have their own: there, start and goal show the same step.
+        """
+        last = train.action_ids.gather(1, train.lengths[:, None] - 1)
+        ids = torch.cat((train.action_ids[:, :1], last), dim=1)  # (N, 2)
+        held_out = torch.zeros(len(train), 2, self.pair.weights.shape[2])
+        for horizons in ([h for h in self.horizons if h == 1], [h for h in self.horizons if h > 1]):
+            rows = torch.isin(train.lengths, torch.tensor(horizons)).nonzero()[:, 0]
+            if not len(rows):
+                continue
+            ends = [(self.first_of[h], self.first_of[h] + h - 1) for h in horizons]
+            held_out[rows] = self.pair.fit(examples(rows, ids[rows]), ends[0])
+            for first, final in ends[1:]:
+                self.pair.weights[first], self.pair.weights[final] = self.pair.weights[list(ends[0])]
+        return held_out
+
+    def _fit_procedure(self, number: int, examples: Sequence[Examples]) -> Tensor:
         path = self.procedure[number]
         if not isinstance(path, LinearScores):
             raise TypeError(f"a procedure path is a {type(path).__name__}")
-        return path.fit(copies, groups, ids)[:, 0]
+        return path.fit(examples)[:, 0]
 
     def _count(self, data: PlanningData, train: WindowTensors) -> None:
         """Count the actions of every procedure in the training videos."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from p3iv.data.seconds import FollowData, FollowedVideo, Seconds
-from p3iv.planners.queries.experts import LinearScores, Projection
+from p3iv.planners.queries.experts import Examples, LinearScores, Projection
 from p3iv.plans.chain import Chain
 from p3iv.plans.step_filter import NUM_SETTINGS, FollowNumbers, StepFilter
 from p3iv.types import Array
@@ -82,7 +82,7 @@ class FollowModel(nn.Module):
         middle = history[there].mean(dim=0) if there.any() else torch.zeros_like(history[0])
         self.under_way.center.copy_(torch.cat((start.mean(dim=0), middle)))
         rows = self.inputs(start, history, there[:, None].to(start))
-        held_out = self.under_way.fit([rows], train.groups, train.action_ids[:, None])[:, 0].double()
+        held_out = self.under_way.fit([Examples(rows, train.groups, train.action_ids[:, None])])[:, 0].double()
         scale = max(SCALES, key=lambda one: _mean_log(one * held_out, train.action_ids))
         self.settings.copy_(torch.tensor([timing.pause_share, scale, WEIGHTS[0], WEIGHTS[0], 0.0, 0.0]))
         scored = [(video, seconds, self._scores(seconds, projection)) for video, seconds in data.val]

@@ -94,7 +94,7 @@ class QueryNetwork(ChainNetwork):
         if data.language is None:
             raise ConfigError(
                 "A planner for several lengths learns from the texts of the steps, and this dataset has no "
-                "language.npz: extract or import it."
+                "language.npz. Make it with `p3iv data embed DIR`."
             )
         self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
         sequences = data.train_sequences, data.val_sequences

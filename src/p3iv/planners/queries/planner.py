@@ -152,7 +152,7 @@ class QueryPlanner(QueryNetwork, BasePlanner):
 
     @torch.no_grad()
     def calibrate(self, data: PlanningData) -> None:
-        """Choose on validation windows: the temperature of every length, the weight of the effects, and p(T)."""
+        """Choose on validation windows: the temperature of every length, and the weight of the effects."""
         self.eval()
         self.temperature.fill_(1.0)
         self.effects.weight.zero_()
@@ -168,6 +168,11 @@ class QueryPlanner(QueryNetwork, BasePlanner):
                 self._val[horizon] = _ValWindows(windows, chain)
         if self.config.plus.effects:
             self._weigh_effects()
+
+    @torch.no_grad()
+    def finish(self, data: PlanningData) -> None:
+        """Fit p(T) to validation windows, and choose how videos are followed."""
+        self.eval()
         self.lengths.fit(self, data.val)
         if data.follow is not None:
             self.following.calibrate(self._chains_from, self.horizons)
@@ -180,17 +185,17 @@ class QueryPlanner(QueryNetwork, BasePlanner):
         return self.chain(replace(query, has=has), horizon)
 
     def _weigh_effects(self) -> None:
-        """Choose one weight of the effects for all lengths."""
-        few = {horizon: torch.arange(len(val.windows)).flip(0)[:_MAX_WINDOWS] for horizon, val in self._val.items()}
-        gains, videos = [], []
+        """Choose one weight of the effects for all lengths, on windows in which the effects of several steps add up."""
+        gains, number_of, groups = [], dict[str, int](), []
         for horizon, val in self._val.items():
-            part = val.windows.take(few[horizon])
-            chain = Chain(val.chain.log_emissions[few[horizon].numpy()], val.chain.log_transitions)
-            gains.append(weight_gains(chain, self.effects.terms(part.start, part.goal), part.action_ids))
-            videos += [window.video for window in part.windows]
-        number_of: dict[str, int] = {}
-        groups = torch.tensor([number_of.setdefault(video, len(number_of)) for video in videos])
-        self.effects.weight.fill_(best_weight(torch.cat(gains, dim=1), groups))
+            if horizon > 1:
+                order = torch.randperm(len(val.windows), generator=torch.Generator().manual_seed(0))
+                part, rows = val.windows.take(order[:_MAX_WINDOWS]), order[:_MAX_WINDOWS].numpy()
+                chain = Chain(val.chain.log_emissions[rows], val.chain.log_transitions)
+                gains.append(weight_gains(chain, self.effects.terms(part.start, part.goal), part.action_ids))
+                groups += [number_of.setdefault(window.video, len(number_of)) for window in part.windows]
+        if gains:
+            self.effects.weight.fill_(best_weight(torch.cat(gains, dim=1), torch.tensor(groups)))
         self._val = {
             horizon: _ValWindows(val.windows, self.effects.rescore(val.chain, [(val.windows.start, val.windows.goal)]))
             for horizon, val in self._val.items()

@@ -38,7 +38,7 @@ export class ServiceError extends Error {
 }
 
 /** @param {string} path @param {RequestInit} [options] */
-async function request(path, options = {}) {
+export async function request(path, options = {}) {
   /** @type {Response} */
   let response;
   try {
@@ -56,7 +56,7 @@ export function isAbort(error) {
 }
 
 /** @param {unknown} content @param {Record<string, string>} [headers] */
-function posting(content, headers = {}) {
+export function posting(content, headers = {}) {
   return { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(content) };
 }
 
@@ -125,7 +125,7 @@ export async function* requestMoments(query, signal) {
 }
 
 /** The events of an answer; that of an error is raised. @param {Response} response */
-async function* eventsOf(response) {
+export async function* eventsOf(response) {
   try {
     for await (const event of readEvents(response)) {
       if (event.name === "error") throw ServiceError.from(event.data, response.status);

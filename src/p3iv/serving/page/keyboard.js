@@ -2,8 +2,8 @@
 
 import { find } from "./dom.js";
 import { stopFollowing, toggleFollowing } from "./mode.js";
-import { choosePlan, showWhy } from "./planning.js";
-import { setHere, stepFrames, stepSeconds, togglePlay } from "./playback.js";
+import { choosePlan, setHere, showWhy } from "./planning.js";
+import { stepFrames, stepSeconds, togglePlay } from "./playback.js";
 import { store } from "./store.js";
 
 const STORED = "p3iv-keys";

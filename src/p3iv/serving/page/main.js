@@ -72,6 +72,7 @@ function showPlanner({ info }) {
   document.body.classList.toggle("no-words", !info.evidence.includes("words"));
   document.body.classList.toggle("no-reasons", !info.reasons);
   document.body.classList.toggle("no-following", !info.can_follow);
+  find(document, "#annotate-link").hidden = !info.annotates;
   const { planner, horizons, actions } = info;
   find(document, "#planner-name").textContent = planner.name;
   const several = `${horizons[0]} to ${counted(horizons[horizons.length - 1], "step")}`;

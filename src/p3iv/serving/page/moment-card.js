@@ -6,8 +6,8 @@ import { formatTime, parseTime } from "./format.js";
 import { GoalChoice } from "./goal-choice.js";
 import { ACCEPTED_PICTURES, addFiles } from "./library.js";
 import { showPicture } from "./pictures.js";
-import { moveMoment, seek, setHere } from "./playback.js";
-import { setMoment, setQuery } from "./planning.js";
+import { seek } from "./playback.js";
+import { moveMoment, setHere, setMoment, setQuery } from "./planning.js";
 import { goalKindOf, lengthOf, secondOf, store, understands } from "./store.js";
 import { View } from "./view.js";
 

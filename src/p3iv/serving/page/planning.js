@@ -6,7 +6,8 @@
 
 import { isAbort, requestPlans } from "./api.js";
 import { announce, whenAtRest } from "./dom.js";
-import { roundPercent } from "./format.js";
+import { roundPercent, roundTime, spokenTime } from "./format.js";
+import { clampTime, seek } from "./playback.js";
 import { problemOf } from "./problems.js";
 import { requestOf } from "./query.js";
 import { store } from "./store.js";
@@ -25,6 +26,21 @@ const planAtRest = whenAtRest(REST_MS, () => void plan());
 export function setMoment(end, moment) {
   store.set(end === "start" ? { start: moment } : { goal: moment, goalKind: "moment" });
   planSoon();
+}
+
+/** Set start or goal to the playhead. @param {End} end */
+export function setHere(end) {
+  if (store.state.video === null) return;
+  const second = clampTime(roundTime(store.state.playhead));
+  setMoment(end, { t: second });
+  announce(`${end} at ${spokenTime(second)}`);
+}
+
+/** Set start or goal, and show that moment. @param {End} end @param {number} second */
+export function moveMoment(end, second) {
+  const time = clampTime(roundTime(second));
+  seek(time);
+  setMoment(end, { t: time });
 }
 
 /** Change what is asked beside the moments, and plan at once. @param {Partial<State>} changes */

@@ -1,12 +1,9 @@
 /**
  * Moving the playhead. The element that shows the video follows `playhead` and `isPlaying` of the store.
  *
- * @import {End, State} from "./types.js"
+ * @import {State} from "./types.js"
  */
 
-import { announce } from "./dom.js";
-import { roundTime, spokenTime } from "./format.js";
-import { setMoment } from "./planning.js";
 import { canPlay, frameLength, lengthOf, store } from "./store.js";
 
 const STEP_MS = 1000; // between two seconds of a video that the browser cannot play
@@ -60,18 +57,3 @@ function stepOn() {
 }
 
 store.watch(["isPlaying", "video", "cannotPlay"], stepOrRest);
-
-/** Set start or goal to the playhead. @param {End} end */
-export function setHere(end) {
-  if (store.state.video === null) return;
-  const second = clampTime(roundTime(store.state.playhead));
-  setMoment(end, { t: second });
-  announce(`${end} at ${spokenTime(second)}`);
-}
-
-/** Set start or goal, and show that moment. @param {End} end @param {number} second */
-export function moveMoment(end, second) {
-  const time = clampTime(roundTime(second));
-  seek(time);
-  setMoment(end, { t: time });
-}

@@ -34,6 +34,7 @@ const EMPTY = {
   whyProblem: null,
   mode: "plan",
   following: null,
+  annotating: null,
   videoProblem: null,
   planProblem: null,
 };

@@ -22,6 +22,7 @@
  * @property {string[]} evidence  that the planner understands: start, goal, history, words, procedure
  * @property {boolean} reasons  whether it can say why
  * @property {boolean} can_follow  whether it can follow a video
+ * @property {boolean} annotates  whether steps of videos can be annotated
  * @property {{name: string, fingerprint: string | null, pictures: boolean} | null} encoder
  * @property {string | null} encoder_problem
  * @property {{upload_bytes: number, upload_s: number, picture_bytes: number, samples: number, plans: number}} limits
@@ -108,6 +109,38 @@
  * @property {(() => void) | null} retry  what "Try again" does
  * @property {string} [code]  of the service
  *
+ * @typedef {{step: string, start_s: number, end_s: number}} AnnotatedStep
+ * @typedef {{task: string, steps: AnnotatedStep[]}} Annotation  what one annotator says about one video
+ * @typedef {{id: string, name: string, task: string, num_steps: number, problem: string | null}} AnnotatedVideo
+ * @typedef {{start_s: number, end_s: number, step: string | null, probability: number | null}} Suggestion
+ *
+ * @typedef {object} Job  an extraction or a training
+ * @property {string} id
+ * @property {"extract" | "train"} kind
+ * @property {"running" | "done" | "failed" | "cancelled"} status
+ * @property {{what: string, done: number, total: number, about: string} | null} progress
+ * @property {string | null} message
+ * @property {string | null} planner
+ *
+ * @typedef {object} Annotating  the state of the page that annotates
+ * @property {string} annotator
+ * @property {string[]} annotators
+ * @property {AnnotatedVideo[]} videos
+ * @property {string[]} knownSteps  the most frequent first
+ * @property {string[]} knownTasks
+ * @property {Annotation} annotation  of the chosen video
+ * @property {AnnotatedStep | null} selected
+ * @property {number | null} marked  where a step begins that has no end yet
+ * @property {{start_s: number, end_s: number, step: string, replaces: AnnotatedStep | null} | null} edited
+ * @property {"loading" | "saved" | "saving" | "retrying" | "refused" | "conflict"} saving
+ * @property {string | null} savingProblem
+ * @property {Annotation | null} theirs  what is stored, where somebody else was first
+ * @property {Suggestion[] | null} suggestions  that are neither accepted nor skipped; null: not asked for
+ * @property {string | null} suggesting  how far they are computed, or what went wrong
+ * @property {number} undoable
+ * @property {number} redoable
+ * @property {Job | null} job
+ *
  * @typedef {object} State
  * @property {Info | null} info
  * @property {Video[]} videos
@@ -135,6 +168,7 @@
  * @property {Problem | null} whyProblem
  * @property {"plan" | "follow"} mode
  * @property {Following | null} following  while `mode` is follow
+ * @property {Annotating | null} annotating  on the page that annotates
  * @property {Problem | null} videoProblem  with the page, a video or an upload
  * @property {Problem | null} planProblem
  */

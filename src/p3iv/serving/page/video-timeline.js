@@ -4,7 +4,8 @@ import { stripAddress } from "./api.js";
 import { find, make, whenAtRest } from "./dom.js";
 import { formatLength, formatTime, spokenTime } from "./format.js";
 import { showPicture } from "./pictures.js";
-import { clampTime, moveMoment, seek } from "./playback.js";
+import { moveMoment } from "./planning.js";
+import { clampTime, seek } from "./playback.js";
 import { frameLength, goalKindOf, handleAt, lengthOf, store } from "./store.js";
 import { View } from "./view.js";
 

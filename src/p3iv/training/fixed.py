@@ -1,0 +1,69 @@
+"""Training without validation windows: what they would choose is taken from other runs, such as the folds of a
+cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from p3iv.config import Config
+from p3iv.errors import ConfigError
+from p3iv.planners.checkpoint import TrainedPlanner
+from p3iv.planners.registry import FOR_LENGTHS, PLANNERS, class_of, planner_class
+from p3iv.types import listed
+
+
+@dataclass(frozen=True)
+class FixedChoices:
+    """What a run would choose on validation windows."""
+
+    share_of_epochs: float  # the epoch that is kept, as a share of all epochs of the schedule
+    smoothing: float  # of the transitions
+    buffers: dict[str, float]  # of the planner, by name: `BasePlanner.chosen_buffers`
+
+    def epochs_of(self, scheduled: int) -> int:
+        """How many of the scheduled epochs are trained."""
+        return min(scheduled, max(1, round(self.share_of_epochs * scheduled)))
+
+
+def choices_of(trained: TrainedPlanner, scheduled_epochs: int) -> FixedChoices:
+    """What was chosen on the validation windows of a run."""
+    planner = trained.planner
+    return FixedChoices(
+        share_of_epochs=trained.header.progress.best_epoch / scheduled_epochs,
+        smoothing=trained.transitions.smoothing,
+        buffers={name: float(planner.get_buffer(name)) for name in planner.chosen_buffers or ()},
+    )
+
+
+def median_choices(runs: Sequence[FixedChoices]) -> FixedChoices:
+    """The median of every choice: no single run with few validation windows decides it."""
+    return FixedChoices(
+        share_of_epochs=median(run.share_of_epochs for run in runs),
+        smoothing=median(run.smoothing for run in runs),
+        buffers={name: median(run.buffers[name] for run in runs) for name in runs[0].buffers},
+    )
+
+
+def can_fix(config: Config) -> bool:
+    """Whether a planner needs validation windows only for its epoch and a few numbers."""
+    return class_of(config).chosen_buffers is not None
+
+
+def check_can_fix(config: Config) -> None:
+    """Refuse planners that need validation windows for more than that.
+
+    Raises:
+        ConfigError: naming the planners that can be fitted to all videos.
+    """
+    if can_fix(config):
+        return
+    can = [name for name in PLANNERS if planner_class(name).chosen_buffers is not None]
+    lengths = f", horizon={config.data.min_horizon}-{config.data.horizon}" if config.data.has_lengths else ""
+    one = " with one horizon" if config.planner in FOR_LENGTHS and config.data.has_lengths else ""
+    raise ConfigError(
+        f"planner={config.planner}{lengths} chooses on validation videos what it could not choose without them. "
+        f"--fit-all works with {listed(can)}{one}; or leave out --fit-all."
+    )
