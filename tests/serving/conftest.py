@@ -32,6 +32,12 @@ def limit_options(limits: dict[str, int]) -> list[str]:
     return [word for name, number in limits.items() for word in ("--limit", f"{name}={number}")]
 
 
+def figure(client: httpx.Client, name: str) -> float:
+    """One of the service's figures."""
+    (line,) = [line for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
 @pytest.fixture(scope="session")
 def service() -> Iterator[ServiceProcess]:
     """`p3iv serve` with its defaults, but for one process that encodes and with metrics."""

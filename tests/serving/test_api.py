@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from clips import number_of, write_clip
 from p3iv import __version__
 from p3iv.planner import Planner
 from p3iv.shipped import shipped_clips
+from serving.browser.driving import busy_workers
+from serving.conftest import figure
 from soak.service_process import ServiceProcess, wait_for
 
 VIDEO_FIELDS = {
@@ -114,6 +117,18 @@ def test_an_upload_is_deleted(client: httpx.Client, numbered: bytes) -> None:
     for method, path in [("DELETE", place), ("GET", place), ("GET", f"{place}/file"), ("GET", f"{place}/frame?t=0")]:
         answer = client.request(method, path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_an_upload_that_is_deleted_while_its_jobs_wait(
+    service: ServiceProcess, client: httpx.Client, numbered: bytes
+) -> None:
+    place = f"/v1/videos/{put_video(client, numbered)['id']}"
+    with ThreadPoolExecutor() as threads, busy_workers(service):
+        frames = [threads.submit(client.get, f"{place}/frame?t={second}") for second in (0, 1)]
+        wait_for(lambda: figure(client, "p3iv_jobs_waiting") == 1, "both requests", 20)
+        client.delete(place).raise_for_status()
+    for frame in frames:
+        assert (frame.result().status_code, frame.result().json()["error"]["code"]) == (404, "not_found")
 
 
 def test_only_uploads_are_deleted(client: httpx.Client) -> None:

@@ -15,7 +15,7 @@ from clips import write_clip
 from p3iv.planner import Planner
 from p3iv.plans.conditions import Conditions
 from serving.browser.driving import busy_workers
-from serving.conftest import OpenClient
+from serving.conftest import OpenClient, figure
 from soak.service_process import ServiceProcess, wait_for
 
 STEP, OTHER = "crack eggs into the bowl", "add salt to the eggs"
@@ -85,12 +85,6 @@ def follow(client: httpx.Client, question: Json) -> list[Json]:
     assert end == ("end", {"moments": len(moments)})
     assert {name for name, _ in moments} <= {"moment"}
     return [moment for _, moment in moments]
-
-
-def figure(client: httpx.Client, name: str) -> float:
-    """One of the service's figures."""
-    (line,) = [line for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
-    return float(line.split()[1])
 
 
 QUESTIONS: list[tuple[Json, Json]] = [

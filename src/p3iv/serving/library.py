@@ -34,10 +34,17 @@ class KnownVideo:
 
     @property
     def content_key(self) -> str:
-        """Changes with the content of the file: the hash of an upload's bytes; of other files, size and time."""
+        """Changes with the content of the file: the hash of an upload's bytes; of other files, size and time.
+
+        Raises:
+            ServiceError: the file is gone.
+        """
         if self.upload or self.path is None:
             return self.id
-        status = self.path.stat()
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise not_found("video") from error
         return f"{self.id}:{status.st_size}:{status.st_mtime_ns}"
 
 

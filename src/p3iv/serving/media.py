@@ -20,7 +20,7 @@ from p3iv.serving.jobs import (
     video_strip,
 )
 from p3iv.serving.library import KnownVideo, Library
-from p3iv.serving.problems import ServiceError, not_found
+from p3iv.serving.problems import ServiceError, found_file, not_found
 from p3iv.serving.schema import PictureAnswer, VideoAnswer
 from p3iv.serving.settings import Limits
 from p3iv.serving.uploads import ReceivedFile, Upload, UploadFacts, clean_name
@@ -61,7 +61,9 @@ class Media:
         """Length, size and type of a video file."""
         if (facts := self._known_facts(video)) is None:
             content = video.content_key  # before the file is read: it may change meanwhile
-            facts = await self._pool.run(probe_video, _file(video))
+            path = _file(video)
+            with found_file("video", path):
+                facts = await self._pool.run(probe_video, path)
             self._facts[content] = facts
             if len(self._facts) > MAX_KNOWN:
                 self._facts.popitem(last=False)
@@ -81,17 +83,20 @@ class Media:
         video = self.library.find_video(video_id)
         path, facts = _file(video), await self.facts(video)
         second = min(second, facts.length_s)
-        return await self._pool.run(video_frame, path, facts.length_s, second, width)
+        with found_file("video", path):
+            return await self._pool.run(video_frame, path, facts.length_s, second, width)
 
     async def strip(self, video_id: str, number: int, width: int) -> bytes:
         """Frames from the whole video, side by side, as JPEG."""
         video = self.library.find_video(video_id)
         path, facts = _file(video), await self.facts(video)
-        return await self._pool.run(video_strip, path, facts.length_s, number, width)
+        with found_file("video", path):
+            return await self._pool.run(video_strip, path, facts.length_s, number, width)
 
     async def picture(self, path: Path, width: int) -> bytes:
         """A picture file as JPEG."""
-        return await self._pool.run(picture_jpeg, path, width)
+        with found_file("picture", path):
+            return await self._pool.run(picture_jpeg, path, width)
 
     async def add_video(self, chunks: AsyncIterator[bytes], name: str) -> tuple[VideoAnswer, bool]:
         """Receive a video; also says whether it is new.
@@ -150,7 +155,7 @@ class Media:
             return self._known_facts_of(video.upload)
         try:
             return self._facts.get(video.content_key)
-        except OSError:  # a broken link
+        except ServiceError:  # a broken link
             return None
 
     def _known_facts_of(self, upload: Upload) -> VideoFacts:

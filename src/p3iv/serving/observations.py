@@ -18,7 +18,7 @@ from p3iv.errors import DatasetError
 from p3iv.features.observation import join_rows, rows_around
 from p3iv.serving.jobs import EncoderFacts, VideoFacts, encode_picture_file, encode_seconds
 from p3iv.serving.library import KnownVideo
-from p3iv.serving.problems import ServiceError
+from p3iv.serving.problems import ServiceError, found_file
 from p3iv.serving.uploads import Upload
 from p3iv.serving.workers import WorkerPool
 from p3iv.types import Array
@@ -163,7 +163,8 @@ class Observer:
         """The observation of a picture."""
         key = (picture.id, self.require_encoder().fingerprint, 0)
         if (row := self.cache.get(key)) is None:
-            [row] = await self._pool.run(encode_picture_file, picture.path)
+            with found_file("picture", picture.path):
+                [row] = await self._pool.run(encode_picture_file, picture.path)
             self.cache.put(key, row)
         return join_rows(row[None], self._observation)
 
@@ -193,7 +194,8 @@ class Observer:
         self._pending |= dict.fromkeys(keys, done)
         try:
             seconds = tuple(second for *_, second in keys)
-            rows = await self._pool.run(encode_seconds, path, facts.length_s, seconds)
+            with found_file("video", path):
+                rows = await self._pool.run(encode_seconds, path, facts.length_s, seconds)
             found = dict(zip(keys, rows, strict=True))
             for key, row in found.items():
                 self.cache.put(key, row)

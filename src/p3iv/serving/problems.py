@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 
 from starlette.responses import JSONResponse
 
-from p3iv.errors import P3ivError
+from p3iv.errors import FeatureError, P3ivError
 from p3iv.serving.log import log_failure
 from p3iv.serving.schema import ErrorAnswer, ErrorFacts
 from p3iv.serving.workers import JobTooLongError, QueueFullError
@@ -97,6 +100,17 @@ def error_of_status(status: int) -> ServiceError:
 def not_found(what: str) -> ServiceError:
     """There is nothing of this id."""
     return ServiceError(404, f"There is no such {what}.", "Uploads are deleted after some time: send it again.")
+
+
+@contextmanager
+def found_file(what: str, path: Path) -> Iterator[None]:
+    """While a job reads a file that a client may delete: a file that is gone is not found, and not a damaged one."""
+    try:
+        yield
+    except FeatureError as error:
+        if path.exists():
+            raise
+        raise not_found(what) from error
 
 
 def _printable(text: str) -> str:
