@@ -110,13 +110,13 @@ CVAT = """<?xml version="1.0" encoding="utf-8"?>
  <meta><task><name>tea</name><size>30</size><mode>interpolation</mode><start_frame>5</start_frame>
   <frame_filter>step=5</frame_filter><source>kitchen.mp4</source></task></meta>
  <track id="0" label="boil water">
-  <box frame="4" outside="0" occluded="0" keyframe="1" xtl="1" ytl="1" xbr="9" ybr="9"/>
-  <box frame="5" outside="0" occluded="0" keyframe="0" xtl="1" ytl="1" xbr="9" ybr="9"/>
-  <box frame="14" outside="1" occluded="0" keyframe="1" xtl="1" ytl="1" xbr="9" ybr="9"/>
+  <box frame="25" outside="0" occluded="0" keyframe="1" xtl="1" ytl="1" xbr="9" ybr="9"/>
+  <box frame="30" outside="0" occluded="0" keyframe="0" xtl="1" ytl="1" xbr="9" ybr="9"/>
+  <box frame="75" outside="1" occluded="0" keyframe="1" xtl="1" ytl="1" xbr="9" ybr="9"/>
  </track>
  <track id="1" label="pour water">
-  <box frame="19" outside="0" occluded="0" keyframe="1" xtl="1" ytl="1" xbr="9" ybr="9"/>
-  <box frame="28" outside="0" occluded="0" keyframe="0" xtl="1" ytl="1" xbr="9" ybr="9"/>
+  <box frame="100" outside="0" occluded="0" keyframe="1" xtl="1" ytl="1" xbr="9" ybr="9"/>
+  <box frame="145" outside="0" occluded="0" keyframe="0" xtl="1" ytl="1" xbr="9" ybr="9"/>
  </track>
 </annotations>
 """

@@ -264,6 +264,21 @@ def test_cvat_of_images_and_of_projects(examples: Path, tmp_path: Path) -> None:
     assert "it is never visible" in str(read(write(tmp_path, "never.xml", again)).annotations.problems[0])
 
 
+def test_cvat_counts_the_frames_of_the_video(tmp_path: Path) -> None:
+    """As CVAT exports a task with start_frame=10 and step=3: its frames 0, 1, 2 are written as 10, 13, 16."""
+    meta = "<start_frame>10</start_frame><stop_frame>19</stop_frame><frame_filter>step=3</frame_filter>"
+    points = '<points label="hand" outside="{}"/><points label="elbow" outside="1"/>'
+    tracks = (
+        '<track label="boil water"><box frame="10" outside="0"/><box frame="13" outside="1"/></track>'
+        '<track label="pour water"><box frame="13" outside="0"/><box frame="16" outside="0"/></track>'
+        f'<track label="wave"><skeleton frame="10">{points.format(0)}</skeleton>'
+        f'<skeleton frame="16">{points.format(1)}</skeleton></track>'
+    )
+    text = f"<annotations><meta><task>{meta}<source>kitchen.mp4</source></task></meta>{tracks}</annotations>"
+    found = rows(read(write(tmp_path, "job.xml", text), fps=10))
+    assert found == [("boil water", 1.0, 1.3), ("wave", 1.0, 1.6), ("pour water", 1.3, 1.9)]
+
+
 def test_vidat_without_actions_or_names(tmp_path: Path) -> None:
     empty: Any = json.loads(json.dumps(VIDAT))
     empty["annotation"]["actionAnnotationList"] = []

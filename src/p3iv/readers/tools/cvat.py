@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from p3iv.readers.files import UnusableError
@@ -24,17 +23,6 @@ from p3iv.validation import ProblemLog, shown
 _STEP = re.compile(r"step\s*=\s*(\d{1,6})", re.ASCII)
 
 
-@dataclass(frozen=True)
-class _Frames:
-    """How the numbers of a job count the frames of its video."""
-
-    first: int
-    step: int
-
-    def in_video(self, number: int) -> int:
-        return self.first + self.step * number
-
-
 def recognise_cvat(content: object) -> bool:
     """The root has this name; tracks are those of a video."""
     return isinstance(content, Element) and content.tag == "annotations" and content.find("meta") is not None
@@ -51,20 +39,20 @@ def read_cvat(file: ToolFile, _: ToolOptions, log: ProblemLog) -> Iterator[Video
         raise UnusableError(f"no track{', but images' if has_images else ''}; export it as CVAT for video 1.1")
     if len(list(meta.iter("task"))) > 1:
         raise UnusableError("several tasks in one file, whose frames are numbered together; export one task at a time")
-    frames = _frames_of(meta)
+    step = _frame_step(meta)
     rows = [(f"{file.name}: track {number}", track) for number, track in enumerate(root.findall("track"))]
-    found = usable_rows(rows, lambda _, track: _spans(track, frames), log)
+    found = usable_rows(rows, lambda _, track: _spans(track, step), log)
     spans = [span for some in found for span in some]
     yield VideoSpans(f"{file.name}: tracks", _video_of(file, meta), spans, in_frames=True)
 
 
-def _frames_of(meta: Element) -> _Frames:
-    first = next((one.text for one in meta.iter("start_frame")), None) or "0"
+def _frame_step(meta: Element) -> int:
+    """How many frames of the video are from one frame of the task to the next."""
     text = next((one.text for one in meta.iter("frame_filter")), None) or ""
     step = _STEP.search(text)
     if text.strip() and not step:
         raise UnusableError(f"the frame filter is {shown(text)}, expected step=N")
-    return _Frames(parse_frame(first, "the start frame"), int(step[1]) if step else 1)
+    return int(step[1]) if step else 1
 
 
 def _video_of(file: ToolFile, meta: Element) -> str:
@@ -74,12 +62,14 @@ def _video_of(file: ToolFile, meta: Element) -> str:
     return video_of(base_name(source) if "://" in source else plain_base_name(source))
 
 
-def _spans(track: Element, frames: _Frames) -> list[Span]:
-    """From a shape that is not outside to the next one that is, or to the end of the track."""
+def _spans(track: Element, step: int) -> list[Span]:
+    """From a shape that is not outside to the next one that is, or to the end of the track.
+
+    CVAT writes the frames of the video: it has already applied `start_frame` and `frame_filter` (`abs_frame_id` in
+    its exporter).
+    """
     label = parse_name(track.get("label"), "the label")
-    shapes = [
-        (parse_frame(one.get("frame"), "the frame"), one.get("outside") == "1") for one in track if one.get("frame")
-    ]
+    shapes = [(parse_frame(one.get("frame"), "the frame"), _is_outside(one)) for one in track if one.get("frame")]
     spans, start, last = [], None, None
     for frame, is_outside in sorted(shapes):
         if start is None and not is_outside:
@@ -89,7 +79,13 @@ def _spans(track: Element, frames: _Frames) -> list[Span]:
             start = None
         last = frame
     if start is not None and last is not None:
-        spans.append((start, last + 1))
+        spans.append((start, last + step))
     if not spans:
         raise UnusableError("it is never visible, expected a shape with outside=0")
-    return [Span(label, frames.in_video(first), frames.in_video(end)) for first, end in spans]
+    return [Span(label, first, end) for first, end in spans]
+
+
+def _is_outside(shape: Element) -> bool:
+    """Whether a shape is invisible; a skeleton is, if all of its points are."""
+    points = [one for one in shape if one.get("outside")] if shape.tag == "skeleton" else []
+    return all(one.get("outside") == "1" for one in points or [shape])
