@@ -177,6 +177,15 @@ def test_rolling_captions_are_merged(tmp_path: Path) -> None:
     assert found == [("boil the water", 0.0, 2.01), ("now pour it", 2.01, 5.0)]
 
 
+@pytest.mark.parametrize(("start", "mark"), [("WEBVTT\n\n", "."), ("1\n", ",")])
+def test_cues_without_an_empty_line_between_them(tmp_path: Path, start: str, mark: str) -> None:
+    number = "" if start.startswith("WEBVTT") else "2\n"
+    text = f"{start}00:00:01.000 --> 00:00:02.000\nboil water\n{number}00:00:03.000 --> 00:00:04.000\npour water\n"
+    name = "kitchen.vtt" if start.startswith("WEBVTT") else "kitchen.srt"
+    found = rows(read(write(tmp_path, name, text.replace(".000", f"{mark}000"))))
+    assert found == [("boil water", 1.0, 2.0), ("pour water", 3.0, 4.0)]
+
+
 REPEATED = ("stir", "stir", "stir & taste", "stir")
 
 

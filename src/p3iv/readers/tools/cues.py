@@ -67,7 +67,8 @@ def read_subtitles(file: ToolFile, options: ToolOptions, log: ProblemLog) -> Ite
     gap = r"\n\n+" if recognise_webvtt(text) else r"\n[ \t]*\n+"  # captions of YouTube have lines of one blank
     blocks = [block.split("\n") for block in re.split(gap, text)]
     notes = dict(_notes(blocks))
-    rows = [(f"{file.name}: cue {number}", block) for number, block in enumerate(filter(_is_cue, blocks), start=1)]
+    parts = [part for block in filter(_is_cue, blocks) for part in _cue_parts(block)]
+    rows = [(f"{file.name}: cue {number}", part) for number, part in enumerate(parts, start=1)]
     cues = usable_rows(rows, lambda _, block: _parse_cue(block), log)
     if any(_ROLLING.search(line) for cue in cues for line in cue.lines) or _repeats(cues):
         cues = _unrolled(cues)
@@ -87,6 +88,17 @@ def _is_cue(block: list[str]) -> bool:
     return any("-->" in line for line in block) and not block[0].startswith(("NOTE", "STYLE", "REGION"))
 
 
+def _cue_parts(block: list[str]) -> Iterator[list[str]]:
+    """The cues of a block: a line of times begins another cue, also without an empty line before it, as in WebVTT.
+
+    The number that SRT has before the times is not a line of the cue before.
+    """
+    arrows = [at for at, line in enumerate(block) if "-->" in line]
+    for start, end in pairwise([*arrows, len(block)]):
+        is_numbered = end < len(block) and end - start > 2 and block[end - 1].strip().isdigit()
+        yield block[start : end - 1 if is_numbered else end]
+
+
 def _notes(blocks: Sequence[list[str]]) -> Iterator[tuple[str, str]]:
     for block in blocks:
         if block[0].strip() == "NOTE":
@@ -96,12 +108,11 @@ def _notes(blocks: Sequence[list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def _parse_cue(block: list[str]) -> _Cue:
-    at = next(number for number, line in enumerate(block) if "-->" in line)
-    found = _ARROW.match(block[at])
+    found = _ARROW.match(block[0])
     if not found:
         raise UnusableError("no times around its arrow, expected 00:01:02.000 --> 00:01:05.500")
     start_s, end_s = parse_times(parse_clock(found[1]), parse_clock(found[2]))
-    return _Cue(start_s, end_s, tuple(line for line in block[at + 1 :] if line.strip()))
+    return _Cue(start_s, end_s, tuple(line for line in block[1:] if line.strip()))
 
 
 def _repeats(cues: Sequence[_Cue]) -> bool:
