@@ -260,6 +260,13 @@ def test_attributes_of_via(examples: Path, tmp_path: Path) -> None:
     assert steps == ["pour water", "boil water", "drink, if you like"]
 
 
+def test_a_via_project_without_segments(examples: Path, tmp_path: Path) -> None:
+    project = json.loads((examples / "via" / "kitchen.json").read_text())
+    project["metadata"] = {}
+    with pytest.raises(SourceError, match="no temporal segment in it"):
+        read(write(tmp_path, "project.json", project))
+
+
 def test_cvat_of_images_and_of_projects(examples: Path, tmp_path: Path) -> None:
     text = (examples / "cvat" / "kitchen.xml").read_text()
     two = write(tmp_path, "two.xml", text.replace("</meta>", "<task/></meta>"))

@@ -135,6 +135,8 @@ def _attribute(key: str, attributes: dict[str, _Attribute]) -> _Attribute:
 def _videos(
     file: ToolFile, found: dict[str, _Found], attributes: dict[str, _Attribute], options: ToolOptions, log: ProblemLog
 ) -> Iterator[VideoSpans]:
+    if not any(one.segments for one in found.values()):
+        raise UnusableError("no temporal segment in it, expected at least one")
     used = {_attribute(key, attributes).name: None for one in found.values() for *_, av in one.segments for key in av}
     step = pick_one(used, options.tier, "attribute")
     for name, one in found.items():
