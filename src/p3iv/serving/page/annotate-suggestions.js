@@ -1,4 +1,4 @@
-/** Parts of the video that look like one step each: accepted or skipped one by one. */
+/** Parts of the video that may be steps: accepted or skipped one by one. */
 
 import { getSuggestions } from "./annotate-api.js";
 import { namePart, now, putStep, set } from "./annotating.js";
@@ -16,14 +16,14 @@ export async function suggest() {
   const { video } = store.state;
   if (!video || now().suggesting) return;
   const isSame = () => store.state.video?.id === video.id;
-  set({ suggesting: "Looking for changes…" });
+  set({ suggesting: "Looking for steps…" });
   try {
     const onProgress = (/** @type {number} */ share) =>
-      isSame() && set({ suggesting: `Looking for changes… ${Math.round(100 * share)}\u00a0%` });
-    const { suggestions } = await getSuggestions(video.id, onProgress);
+      isSame() && set({ suggesting: `Looking for steps… ${Math.round(100 * share)}\u00a0%` });
+    const { suggestions, learned_from } = await getSuggestions(video.id, now().annotator, onProgress);
     if (!isSame()) return;
     const left = suggestions.filter((part) => !isTaken(part));
-    set({ suggestions: left, suggesting: null });
+    set({ suggestions: left, suggesting: null, learnedFrom: learned_from });
     announce(left.length ? `${counted(left.length, "part")} found. Press A to accept, X to skip.` : "Nothing is left.");
     if (left.length) seek(left[0].start_s);
   } catch (error) {
@@ -77,22 +77,24 @@ export class AnnotateSuggestions extends View {
   }
 
   render() {
-    const { suggestions, suggesting } = now();
+    const { suggestions, suggesting, learnedFrom } = now();
     const part = suggestions?.[0];
     this.dataset.shows = suggesting ? "looking" : part ? "suggestion" : suggestions ? "none" : "nothing";
     this.#ask.hidden = Boolean(part);
     this.#ask.toggleAttribute("disabled", Boolean(suggesting));
     this.#accept.hidden = this.#skip.hidden = !part;
-    this.#text.textContent = suggesting ?? (part ? describe(part, suggestions.length) : suggestions ? "No suggestions are left." : "");
+    const about = part ? describe(part, suggestions.length, learnedFrom) : suggestions ? "No suggestions are left." : "";
+    this.#text.textContent = suggesting ?? about;
     this.#text.hidden = this.#text.textContent === "";
   }
 }
 
-/** @param {Suggestion} part @param {number} left */
-function describe({ start_s, end_s, step, probability }, left) {
+/** @param {Suggestion} part @param {number} left @param {number} learnedFrom */
+function describe({ start_s, end_s, step, probability }, left, learnedFrom) {
   const times = `${formatTime(start_s)}\u2009–\u2009${formatTime(end_s)}`;
   const name = step ? `${step} (${roundPercent(probability ?? 0)})` : "a step";
-  return `Suggested: ${name}, ${times}. ${counted(left, "suggestion")} left.`;
+  const source = learnedFrom ? `learned from ${counted(learnedFrom, "video")}` : "where the picture changes";
+  return `Suggested: ${name}, ${times}. ${counted(left, "suggestion")} left, ${source}.`;
 }
 
 customElements.define("annotate-suggestions", AnnotateSuggestions);
