@@ -11,6 +11,8 @@ import { View } from "./view.js";
 
 /** @import {Suggestion} from "./types.js" */
 
+let isNaming = false; // a suggestion that was accepted
+
 /** Ask the service for suggestions, and show those where there is no step yet. */
 export async function suggest() {
   const { video } = store.state;
@@ -44,11 +46,16 @@ function isTaken({ start_s, end_s }) {
 
 /** Accept the next suggestion; where nothing names it, ask for the name. Without suggestions, ask for these. */
 export function accept() {
-  const part = now().suggestions?.[0];
+  const [part, ...left] = now().suggestions ?? [];
   if (!part) return void suggest();
-  next();
-  if (part.step) putStep({ step: part.step, start_s: part.start_s, end_s: part.end_s });
-  else namePart(part);
+  if (part.step) {
+    next();
+    putStep({ step: part.step, start_s: part.start_s, end_s: part.end_s });
+  } else {
+    isNaming = true; // the playhead stays, so that the picture shows what is named
+    set({ suggestions: left });
+    namePart(part);
+  }
 }
 
 /** Skip the next suggestion. */
@@ -77,13 +84,19 @@ export class AnnotateSuggestions extends View {
   }
 
   render() {
-    const { suggestions, suggesting, learnedFrom } = now();
+    const { suggestions, suggesting, learnedFrom, edited, annotation, knownTasks } = now();
     const part = suggestions?.[0];
+    if (isNaming && !edited) {
+      isNaming = false;
+      if (part) seek(part.start_s);
+    }
+    this.hidden = edited !== null;
     this.dataset.shows = suggesting ? "looking" : part ? "suggestion" : suggestions ? "none" : "nothing";
     this.#ask.hidden = Boolean(part);
     this.#ask.toggleAttribute("disabled", Boolean(suggesting));
     this.#accept.hidden = this.#skip.hidden = !part;
-    const about = part ? describe(part, suggestions.length, learnedFrom) : suggestions ? "No suggestions are left." : "";
+    const hint = !annotation.task && knownTasks.length > 1 ? "Name the procedure first: suggestions can then have names." : "";
+    const about = part ? describe(part, suggestions.length, learnedFrom) : suggestions ? "No suggestions are left." : hint;
     this.#text.textContent = suggesting ?? about;
     this.#text.hidden = this.#text.textContent === "";
   }
