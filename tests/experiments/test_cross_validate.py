@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
+import torch
 
 import p3iv
 from commands import RunP3iv
@@ -49,6 +50,12 @@ def few(make_once: MakeOnce) -> Path:
 def fitted(make_once: MakeOnce, few: Path) -> Path:
     """A run of two folds with the planner of all videos."""
     return make_once("fitted to few", lambda run: cross_validate(few, run))
+
+
+@pytest.fixture(scope="module")
+def fitted_to_lengths(make_once: MakeOnce, few: Path) -> Path:
+    """The same for one planner of several lengths."""
+    return make_once("lengths fitted to few", lambda run: cross_validate(few, run, horizon="1-3"))
 
 
 def lines_of(run: Path) -> list[dict[str, object]]:
@@ -114,8 +121,23 @@ def test_a_resumed_cross_validation_equals_an_uninterrupted_one(
     with pytest.raises(TrainingError, match="--resume"):
         cross_validate(few, tmp_path / "run")
     cross_validate(few, tmp_path / "run", resume=True)
+    assert_same(tmp_path / "run", fitted)
+
+
+def test_a_resumed_cross_validation_of_several_lengths_equals_an_uninterrupted_one(
+    fitted_to_lengths: Path, few: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(fitted_to_lengths, tmp_path / "run"))
+    shutil.rmtree(run / "folds" / "2" / "refit")
+    shutil.rmtree(run / "checkpoints")
+    (run / "cross_validation.json").unlink()
+    cross_validate(few, run, horizon="1-3", resume=True)
+    assert_same(run, fitted_to_lengths)
+
+
+def assert_same(run: Path, other: Path) -> None:
     for name in ("cross_validation.json", str(BEST), "folds/1/refit/evaluation.json", "config.yaml"):
-        assert (tmp_path / "run" / name).read_bytes() == (fitted / name).read_bytes()
+        assert (run / name).read_bytes() == (other / name).read_bytes()
 
 
 def test_resuming_changes_nothing_and_refuses_other_folds(fitted: Path, few: Path, tmp_path: Path) -> None:
@@ -147,8 +169,29 @@ def test_what_validation_would_choose_is_the_median_of_the_folds(fitted: Path) -
     assert planner.transitions.smoothing == pytest.approx(mean(each.smoothing for each in chosen))
     for name in ("temperature", "effects.weight"):
         value = float(planner.planner.get_buffer(name))
-        assert value == pytest.approx(mean(each.buffers[name] for each in chosen))
+        assert value == pytest.approx(mean(float(each.buffers[name]) for each in chosen))
     assert planner.header.progress.epoch == median_choices(chosen).epochs_of(SETTINGS["optim.epochs"])
+
+
+def test_a_planner_of_several_lengths_takes_all_its_choices_from_the_folds(fitted_to_lengths: Path, few: Path) -> None:
+    """Every number that the folds chose on validation videos: one by one, the median; here the mean of two."""
+    folds = [load_planner(fitted_to_lengths / "folds" / number / BEST).planner for number in "12"]
+    planner = load_planner(fitted_to_lengths / BEST).planner
+    assert planner.chosen_buffers
+    for name in planner.chosen_buffers:
+        both = torch.stack([fold.get_buffer(name) for fold in folds])
+        torch.testing.assert_close(planner.get_buffer(name), both.mean(dim=0))
+    data = load_planning_data(open_dataset(few), read_header(fitted_to_lengths / BEST).config.data)
+    assert {window.video for window in data.train.windows} == {video.id for video in open_dataset(few).videos}
+
+
+def test_a_planner_of_several_lengths_plans_and_follows(fitted_to_lengths: Path, few: Path, p3iv: RunP3iv) -> None:
+    run, video = str(fitted_to_lengths), open_dataset(few).videos[0].id
+    planned = p3iv("plan", run, "--start", f"{video}@1", "--goal", f"{video}@12", "--data", str(few), "--json")
+    assert sum(each["probability"] for each in json.loads(planned.stdout)["lengths"]) == pytest.approx(1.0)
+    followed = p3iv("follow", run, video, "--data", str(few), "--json")
+    steps = {json.loads(line)["now"][0]["step"] for line in followed.stdout.splitlines()}
+    assert len(steps) > 1
 
 
 def test_at_least_one_and_at_most_all_epochs_are_trained() -> None:
@@ -157,8 +200,11 @@ def test_at_least_one_and_at_most_all_epochs_are_trained() -> None:
     assert FixedChoices(1.0, 1.0, {}).epochs_of(10) == 10
 
 
-def test_evaluate_and_report_show_the_cross_validated_scores(fitted: Path, p3iv: RunP3iv, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(fitted, tmp_path / "run"))
+@pytest.mark.parametrize("name", ["fitted", "fitted_to_lengths"])
+def test_evaluate_and_report_show_the_cross_validated_scores(
+    name: str, request: pytest.FixtureRequest, p3iv: RunP3iv, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(request.getfixturevalue(name), tmp_path / "run"))
     evaluated, reported = p3iv("evaluate", "run", "--json"), p3iv("report", "run")
     assert evaluated.returncode == reported.returncode == 0
     assert "no test side" in evaluated.stderr
@@ -190,7 +236,7 @@ def test_a_shared_planner_keeps_its_cross_validation(fitted: Path, tmp_path: Pat
     ("wanted", "why"),
     [
         ({"planner": "graph"}, "--fit-all works with p3iv and p3iv-plus|p3iv, p3iv-plus"),
-        ({"horizon": "1-3"}, "with one horizon"),
+        ({"planner": "graph", "horizon": "1-3"}, "--fit-all works with p3iv-plus;"),
         ({"split": "release"}, "divide the videos themselves"),
         ({"folds": 1}, "at least 2"),
     ],

@@ -61,7 +61,7 @@ def test_parts_of_a_video_with_progress(client: httpx.Client) -> None:
         events = list(read_events(answer.iter_lines()))
     assert {name for name, _ in events} == {"progress", "result"}
     found = events[-1][1]
-    assert found["source"] == "features"
+    assert (found["source"], found["learned_from"]) == ("features", 0)
     parts = found["suggestions"]
     assert len(parts) > 2
     assert parts[0]["start_s"] == 0
@@ -72,6 +72,19 @@ def test_parts_of_a_video_with_progress(client: httpx.Client) -> None:
     assert {part["step"] for part in parts} == {None}  # without a planner there are no names
     assert client.get(f"/v1/suggestions/{video}").json() == found
     assert client.get(f"/v1/suggestions/{'0' * 32}").status_code == 404
+
+
+def test_suggestions_learn_from_marked_videos(client: httpx.Client) -> None:
+    """A video whose steps are marked teaches its own suggestions, and those of others, for its annotator only."""
+    videos = video_ids(client)
+    steps = [{"step": f"step {number}", "start_s": 4 * number + 1, "end_s": 4 * number + 4} for number in range(6)]
+    tag = client.get(f"/v1/steps/{videos['eggs']}?annotator=teacher").headers["etag"]
+    put_steps(client, videos["eggs"], tag, {"task": "eggs", "steps": steps}, "teacher").raise_for_status()
+    own, other = (client.get(f"/v1/suggestions/{videos[name]}?annotator=teacher").json() for name in ("eggs", "repot"))
+    assert own["learned_from"] == other["learned_from"] == 1
+    assert {part["step"] for part in own["suggestions"]} & {step["step"] for step in steps}
+    assert all(1 <= part["end_s"] - part["start_s"] <= 8 for part in (*own["suggestions"], *other["suggestions"]))
+    assert client.get(f"/v1/suggestions/{videos['repot']}").json()["learned_from"] == 0
 
 
 def test_agreement_of_two_annotators(client: httpx.Client) -> None:

@@ -77,12 +77,15 @@ class SecondReader:
 
 
 def load_follow_data(dataset: Dataset, data: PlanningData, observation: str) -> FollowData | None:
-    """Read seconds of training and validation videos; None if the videos of a side have no times of their steps."""
+    """Read seconds of training and validation videos; None if the videos of a side have no times of their steps.
+
+    A split without validation videos has none to follow.
+    """
     reader = SecondReader(dataset, data.vocabulary, len(data.names), observation)
     videos = [video for one in data.train_sequence_videos if (video := reader.open(one))]
     val = dict.fromkeys(window.video for window in data.val.windows)
     followed = list(_read_val(reader, [video for one in val if (video := reader.open(one))]))
-    seconds = _read_train(reader, videos) if videos and followed else None
+    seconds = _read_train(reader, videos) if videos and (followed or not val) else None
     if seconds is None:
         return None
     return FollowData(seconds, measure_timing([video.steps for video in videos], reader.num_actions), tuple(followed))

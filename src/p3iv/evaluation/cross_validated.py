@@ -195,4 +195,8 @@ def find_only_scores(run: Path) -> CrossValidation | None:
 def describe_amounts(found: CrossValidation) -> str:
     """One line: how many windows of how many videos, in how many folds."""
     windows, videos = counted(found.num_windows, "window"), counted(found.num_videos, "video")
-    return f"{windows} of {videos}, each planned by the one of {found.num_folds} planners that has not seen its video"
+    unknown = "; the number of steps is unknown" if found.horizon is None else ""
+    return (
+        f"{windows} of {videos}, each planned by the one of {found.num_folds} planners that has not seen its "
+        f"video{unknown}"
+    )

@@ -82,7 +82,7 @@ class BasePlanner(nn.Module, ABC):
     sees: ClassVar[tuple[str, ...]] = ("start", "goal")  # the pieces of evidence that it can use, of `EVIDENCE`
     own_settings: ClassVar[tuple[str, ...]] = ()  # settings of PLANNER_SECTIONS that it reads; `plus.` is a section
     unused_settings: ClassVar[tuple[str, ...]] = ()  # beginnings of settings of other sections that it does not read
-    # The buffers that `calibrate` chooses; None if more than them, and the epoch, is chosen on validation windows.
+    # The buffers that `calibrate` and `finish` choose; None if validation windows choose more than them and the epoch.
     chosen_buffers: ClassVar[tuple[str, ...] | None] = None
 
     shape: PlannerShape
@@ -195,10 +195,10 @@ class BasePlanner(nn.Module, ABC):
         """Fit what the choice of an epoch does not depend on, for an epoch that is kept; by default nothing."""
         return
 
-    def set_chosen(self, values: Mapping[str, float]) -> None:
-        """Set what `calibrate` chooses, by the names of its buffers; for training without validation windows."""
+    def set_chosen(self, values: Mapping[str, Tensor]) -> None:
+        """Set what `calibrate` and `finish` choose, by the names of the buffers; without validation windows."""
         for name, value in values.items():
-            self.get_buffer(name).fill_(value)
+            self.get_buffer(name).copy_(value)
 
     def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
         """How good an epoch is on validation windows; by default success rate, then accuracy."""

@@ -81,12 +81,12 @@ async def change_steps(
     responses={200: {"model": SuggestionsAnswer, "content": EVENTS}},
     response_class=Response,
 )
-async def suggestions(request: Request, service: Ready, video: str) -> Response:
-    """Steps to accept: parts of a video between visual changes; with `Accept: text/event-stream`, progress first."""
-    found = service.media.library.find_annotated(video)
+async def suggestions(request: Request, service: Ready, video: str, annotator: By = MAIN) -> Response:
+    """Steps to accept, learned from annotated videos; with `Accept: text/event-stream`, progress first."""
+    found, annotating = service.media.library.find_annotated(video), _annotating(service)
 
     async def work(on_progress: OnProgress) -> SuggestionsAnswer:
-        return await suggest_steps(service, found, on_progress)
+        return await suggest_steps(service, annotating, found, annotator, on_progress)
 
     if "text/event-stream" in request.headers.get("accept", ""):
         return stream_events(work, as_service_error)

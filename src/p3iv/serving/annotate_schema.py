@@ -52,15 +52,16 @@ class SuggestedStep(BaseModel):
 
     start_s: float
     end_s: float
-    step: str | None  # None: there is no planner that could name it, or it names no step
+    step: str | None  # None: no name is probable
     probability: float | None
 
 
 class SuggestionsAnswer(BaseModel):
-    """A video in parts, each of which looks the same throughout."""
+    """The parts of a video that may be steps."""
 
     suggestions: tuple[SuggestedStep, ...]
     source: Literal["features", "thumbnails"]
+    learned_from: int  # annotated videos; 0: they are too few, and the parts lie between visual changes
 
 
 class AgreementFigures(BaseModel):

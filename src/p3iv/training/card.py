@@ -230,9 +230,12 @@ def _table(scores: ScoresOnTest) -> Iterator[str]:
     yield f"| --- |{' ---: |' * len(metrics)}"
     named = {BASELINES.get(name, name): row for name, row in scores.baselines.items()}
     for label, row in {"this planner": scores.plans, **named}.items():
-        each = [(metric, row[metric.name]) for metric in metrics]
-        cells = [metric.interval_text(score.value, score.low, score.high) for metric, score in each]
-        yield f"| {label} | {' | '.join(cells)} |"
+        yield f"| {label} | {' | '.join(_cell(metric, row.get(metric.name)) for metric in metrics)} |"
+
+
+def _cell(metric: Metric, score: Interval | None) -> str:
+    """A score, or nothing: plans that are drawn at random have no probabilities."""
+    return "" if score is None else metric.interval_text(score.value, score.low, score.high)
 
 
 def _training(card: Card) -> Iterator[str]:

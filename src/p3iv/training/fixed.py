@@ -5,13 +5,16 @@ cross-validation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
+
+import torch
+from torch import Tensor
 
 from p3iv.config import Config
 from p3iv.errors import ConfigError
 from p3iv.planners.checkpoint import TrainedPlanner
-from p3iv.planners.registry import FOR_LENGTHS, PLANNERS, class_of, planner_class
+from p3iv.planners.registry import FOR_LENGTHS, PLANNERS, class_of
 from p3iv.types import listed
 
 
@@ -21,7 +24,7 @@ class FixedChoices:
 
     share_of_epochs: float  # the epoch that is kept, as a share of all epochs of the schedule
     smoothing: float  # of the transitions
-    buffers: dict[str, float]  # of the planner, by name: `BasePlanner.chosen_buffers`
+    buffers: dict[str, Tensor]  # of the planner, by name: `BasePlanner.chosen_buffers`
 
     def epochs_of(self, scheduled: int) -> int:
         """How many of the scheduled epochs are trained."""
@@ -34,7 +37,7 @@ def choices_of(trained: TrainedPlanner, scheduled_epochs: int) -> FixedChoices:
     return FixedChoices(
         share_of_epochs=trained.header.progress.best_epoch / scheduled_epochs,
         smoothing=trained.transitions.smoothing,
-        buffers={name: float(planner.get_buffer(name)) for name in planner.chosen_buffers or ()},
+        buffers={name: planner.get_buffer(name).detach().cpu().double() for name in planner.chosen_buffers or ()},
     )
 
 
@@ -43,7 +46,9 @@ def median_choices(runs: Sequence[FixedChoices]) -> FixedChoices:
     return FixedChoices(
         share_of_epochs=median(run.share_of_epochs for run in runs),
         smoothing=median(run.smoothing for run in runs),
-        buffers={name: median(run.buffers[name] for run in runs) for name in runs[0].buffers},
+        buffers={
+            name: torch.stack([run.buffers[name] for run in runs]).quantile(0.5, dim=0) for name in runs[0].buffers
+        },
     )
 
 
@@ -60,10 +65,9 @@ def check_can_fix(config: Config) -> None:
     """
     if can_fix(config):
         return
-    can = [name for name in PLANNERS if planner_class(name).chosen_buffers is not None]
-    lengths = f", horizon={config.data.min_horizon}-{config.data.horizon}" if config.data.has_lengths else ""
-    one = " with one horizon" if config.planner in FOR_LENGTHS and config.data.has_lengths else ""
+    names = FOR_LENGTHS if config.data.has_lengths else PLANNERS
+    can = [name for name in names if can_fix(replace(config, planner=name))]
     raise ConfigError(
-        f"planner={config.planner}{lengths} chooses on validation videos what it could not choose without them. "
-        f"--fit-all works with {listed(can)}{one}; or leave out --fit-all."
+        f"planner={config.planner} chooses on validation videos what it could not choose without them. "
+        f"--fit-all works with {listed(can)}; or leave out --fit-all."
     )

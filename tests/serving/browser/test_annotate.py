@@ -205,11 +205,14 @@ def test_suggestions_are_accepted_by_a_key(page: Page, annotator: ServiceProcess
     check_all_looks(page)
     number = page.locator(".ghost").count()
     assert number > 2
+    moment = page.locator(".clock .now").inner_text()
     page.keyboard.press("a")
     expect(page.locator("#step-name")).to_be_focused()
+    assert page.locator(".clock .now").inner_text() == moment  # the picture is that of the step to name
     page.keyboard.type("crack the eggs")
     page.keyboard.press("Enter")
     assert listed(page) == ["crack the eggs"]
+    expect(page.locator(".clock .now")).not_to_have_text(moment)
     expect(page.locator(".ghost")).to_have_count(number - 1)
     page.keyboard.press("x")
     expect(page.locator(".ghost")).to_have_count(number - 2)
@@ -250,6 +253,11 @@ def test_agreement_with_another_annotator(page: Page, annotator: ServiceProcess)
     expect(row).to_contain_text("50\u00a0%")
     expect(row).to_contain_text("1.0\u00a0s")
     check_all_looks(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    name = page.locator("#agreement tbody th").bounding_box()
+    assert name is not None
+    assert name["width"] > 60
 
 
 def test_a_training_is_started_and_cancelled(page: Page, annotator: ServiceProcess) -> None:

@@ -91,6 +91,8 @@ class FollowModel(nn.Module):
             self.settings[2:4] = torch.tensor(weights)
             return float(np.mean(np.concatenate([self._logs(*each, usage, log_next) for each in scored])))
 
+        if not scored:  # `settings` are then those of other runs
+            return
         pairs = [(weight, now) for weight in WEIGHTS for now in NOW_WEIGHTS if now >= weight]
         self.settings[2:4] = torch.tensor(max(pairs, key=fit_of))
         self._known = [one for each in scored for one in self._known_moments(*each, usage, log_next)]

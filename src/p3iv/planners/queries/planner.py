@@ -45,6 +45,7 @@ class QueryPlanner(QueryNetwork, BasePlanner):
     preset = "p3iv-plus-lengths"
     sees = EVIDENCE
     own_settings = ("plus.",)
+    chosen_buffers = ("temperature", "effects.weight", "lengths.bias", "lengths.slope", "following.settings")
     unused_settings = (
         "optim.decay",
         "optim.critic",

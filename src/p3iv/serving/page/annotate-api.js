@@ -72,12 +72,14 @@ export async function putSteps(video, annotator, annotation, tag) {
 
 /**
  * @param {string} video
+ * @param {string} annotator
  * @param {(share: number) => void} onProgress
- * @returns {Promise<{suggestions: Suggestion[], source: string}>}
+ * @returns {Promise<{suggestions: Suggestion[], source: string, learned_from: number}>}
  */
-export async function getSuggestions(video, onProgress) {
+export async function getSuggestions(video, annotator, onProgress) {
   const headers = { Accept: "text/event-stream" };
-  const response = await request(`/v1/suggestions/${encodeURIComponent(video)}`, { headers });
+  const path = `/v1/suggestions/${encodeURIComponent(video)}?annotator=${encodeURIComponent(annotator)}`;
+  const response = await request(path, { headers });
   for await (const { name, data } of eventsOf(response)) {
     if (name === "result") return data;
     if (name === "progress") onProgress(data.total ? data.done / data.total : 0);

@@ -1,4 +1,4 @@
-/** Parts of the video that look like one step each: accepted or skipped one by one. */
+/** Parts of the video that may be steps: accepted or skipped one by one. */
 
 import { getSuggestions } from "./annotate-api.js";
 import { namePart, now, putStep, set } from "./annotating.js";
@@ -11,19 +11,21 @@ import { View } from "./view.js";
 
 /** @import {Suggestion} from "./types.js" */
 
+let isNaming = false; // a suggestion that was accepted
+
 /** Ask the service for suggestions, and show those where there is no step yet. */
 export async function suggest() {
   const { video } = store.state;
   if (!video || now().suggesting) return;
   const isSame = () => store.state.video?.id === video.id;
-  set({ suggesting: "Looking for changes…" });
+  set({ suggesting: "Looking for steps…" });
   try {
     const onProgress = (/** @type {number} */ share) =>
-      isSame() && set({ suggesting: `Looking for changes… ${Math.round(100 * share)}\u00a0%` });
-    const { suggestions } = await getSuggestions(video.id, onProgress);
+      isSame() && set({ suggesting: `Looking for steps… ${Math.round(100 * share)}\u00a0%` });
+    const { suggestions, learned_from } = await getSuggestions(video.id, now().annotator, onProgress);
     if (!isSame()) return;
     const left = suggestions.filter((part) => !isTaken(part));
-    set({ suggestions: left, suggesting: null });
+    set({ suggestions: left, suggesting: null, learnedFrom: learned_from });
     announce(left.length ? `${counted(left.length, "part")} found. Press A to accept, X to skip.` : "Nothing is left.");
     if (left.length) seek(left[0].start_s);
   } catch (error) {
@@ -44,11 +46,16 @@ function isTaken({ start_s, end_s }) {
 
 /** Accept the next suggestion; where nothing names it, ask for the name. Without suggestions, ask for these. */
 export function accept() {
-  const part = now().suggestions?.[0];
+  const [part, ...left] = now().suggestions ?? [];
   if (!part) return void suggest();
-  next();
-  if (part.step) putStep({ step: part.step, start_s: part.start_s, end_s: part.end_s });
-  else namePart(part);
+  if (part.step) {
+    next();
+    putStep({ step: part.step, start_s: part.start_s, end_s: part.end_s });
+  } else {
+    isNaming = true; // the playhead stays, so that the picture shows what is named
+    set({ suggestions: left });
+    namePart(part);
+  }
 }
 
 /** Skip the next suggestion. */
@@ -77,22 +84,30 @@ export class AnnotateSuggestions extends View {
   }
 
   render() {
-    const { suggestions, suggesting } = now();
+    const { suggestions, suggesting, learnedFrom, edited, annotation, knownTasks } = now();
     const part = suggestions?.[0];
+    if (isNaming && !edited) {
+      isNaming = false;
+      if (part) seek(part.start_s);
+    }
+    this.hidden = edited !== null;
     this.dataset.shows = suggesting ? "looking" : part ? "suggestion" : suggestions ? "none" : "nothing";
     this.#ask.hidden = Boolean(part);
     this.#ask.toggleAttribute("disabled", Boolean(suggesting));
     this.#accept.hidden = this.#skip.hidden = !part;
-    this.#text.textContent = suggesting ?? (part ? describe(part, suggestions.length) : suggestions ? "No suggestions are left." : "");
+    const hint = !annotation.task && knownTasks.length > 1 ? "Name the procedure first: suggestions can then have names." : "";
+    const about = part ? describe(part, suggestions.length, learnedFrom) : suggestions ? "No suggestions are left." : hint;
+    this.#text.textContent = suggesting ?? about;
     this.#text.hidden = this.#text.textContent === "";
   }
 }
 
-/** @param {Suggestion} part @param {number} left */
-function describe({ start_s, end_s, step, probability }, left) {
+/** @param {Suggestion} part @param {number} left @param {number} learnedFrom */
+function describe({ start_s, end_s, step, probability }, left, learnedFrom) {
   const times = `${formatTime(start_s)}\u2009–\u2009${formatTime(end_s)}`;
   const name = step ? `${step} (${roundPercent(probability ?? 0)})` : "a step";
-  return `Suggested: ${name}, ${times}. ${counted(left, "suggestion")} left.`;
+  const source = learnedFrom ? `learned from ${counted(learnedFrom, "video")}` : "where the picture changes";
+  return `Suggested: ${name}, ${times}. ${counted(left, "suggestion")} left, ${source}.`;
 }
 
 customElements.define("annotate-suggestions", AnnotateSuggestions);

@@ -30,6 +30,7 @@ const EMPTY = {
   theirs: null,
   suggestions: null,
   suggesting: null,
+  learnedFrom: 0,
   undoable: 0,
   redoable: 0,
   job: null,

@@ -137,6 +137,7 @@
  * @property {Annotation | null} theirs  what is stored, where somebody else was first
  * @property {Suggestion[] | null} suggestions  that are neither accepted nor skipped; null: not asked for
  * @property {string | null} suggesting  how far they are computed, or what went wrong
+ * @property {number} learnedFrom  annotated videos that they were learned from; 0: visual changes
  * @property {number} undoable
  * @property {number} redoable
  * @property {Job | null} job
