@@ -406,6 +406,7 @@ LOSS_TERMS = {
             "diversity_ratio", "ratio", "change of a plan per change of its latent", "Diversity: change per change of z"
         ),
         LossTerm("spread", "spread", "how far the scores of steps differ", "Spread of the emissions"),  # P3IV+
+        LossTerm("second", "second", "the same terms of the second network", "Losses of the second network"),  # P3IV+
         LossTerm("total", "total", "", "Total loss"),
     )
 }

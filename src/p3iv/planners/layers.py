@@ -44,6 +44,11 @@ def mlp(width_in: int, hidden: int, width_out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, width_out))
 
 
+def at_position(scores: Tensor, position: int, horizon: int) -> Tensor:
+    """Scores (B, A) as those of one position, zero at the others: (B, T, A)."""
+    return nn.functional.pad(scores[:, None], (0, 0, position, horizon - 1 - position))
+
+
 def cosine_positions(num_tokens: int, width: int) -> Tensor:
     """The fixed sine and cosine positions of Vaswani et al., (num_tokens, width)."""
     rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import combinations
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn import Sequential, functional
 
 from p3iv.data.folder import Dataset
 from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.planners.checkpoint import load_planner
 from p3iv.planners.header import BEST, LAST
+from p3iv.planners.plus.likelihood import chain_scores
 from p3iv.planners.queries.evidence import QueryTensors, query_of_windows
 from p3iv.planners.queries.experts import LinearScores
 from p3iv.planners.queries.planner import QueryPlanner
@@ -105,6 +107,89 @@ def test_emissions_equal_the_formula(planner: QueryPlanner, lengths_data: Planni
         torch.testing.assert_close(found, emissions_in_words(planner, query, horizon), atol=1e-3, rtol=1e-4)
 
 
+def second_in_words(planner: QueryPlanner, query: QueryTensors, horizon: int) -> Tensor:
+    """The formula at the top of planners/queries/second_expert.py, for one query, term by term."""
+    has, expert = dict(zip(EVIDENCE, query.has[0].bool().tolist(), strict=True)), planner.second
+    assert expert is not None
+    first = sum(length for length in planner.horizons if length < horizon)
+
+    def encode(encoder: Sequential, row: Tensor) -> Tensor:
+        _, layer, norm = encoder
+        found: Tensor = norm(layer(row))
+        return found
+
+    def scaled(features: Tensor) -> Tensor:
+        centred = features[0] - expert.mean
+        return centred / centred.square().mean().sqrt()
+
+    encoded = {
+        "start": encode(expert.moment, scaled(query.start)),
+        "goal": encode(expert.moment, scaled(query.goal)),
+        "history": encode(expert.history, scaled(query.history)),
+        "procedure": encode(expert.procedure, query.procedure[0]),
+    }
+    seen = [one if has[name] else expert.absent[number] for number, (name, one) in enumerate(encoded.items())]
+    hidden = (expert.join[0](torch.cat(seen))).relu()
+    scores = torch.stack(
+        [expert.score(expert.gates[first + t] * hidden) + expert.biases[first + t] for t in range(horizon)]
+    )
+    for head, name in zip(expert.everywhere, ("history", "procedure"), strict=True):
+        if has[name]:
+            scores += head(encoded[name])
+    if has["start"]:
+        scores[0] += expert.ends[0](encoded["start"])
+    if has["goal"]:
+        scores[-1] += expert.ends[1](encoded["goal"])
+    if has["words"]:
+        scores[-1] += query.last_step[0].clamp_min(1e-6).log()
+    return scores
+
+
+@pytest.mark.parametrize("mix", MIXES, ids="+".join)
+@torch.no_grad()
+def test_the_chain_has_a_weighted_mean_of_both_networks(
+    planner: QueryPlanner, lengths_data: PlanningData, mix: tuple[str, ...]
+) -> None:
+    windows, _ = lengths_data.val.of_length(3)
+    query = query_of_windows(windows.take(torch.tensor([5])), planner.shape, planner.log_transitions, mix)
+    for horizon in planner.horizons:
+        first, second = (part(planner, query, horizon) for part in (emissions_in_words, second_in_words))
+        both = (1 - planner.second_weight) * first + planner.second_weight * second
+        torch.testing.assert_close(planner.emissions(query, horizon)[0], both, atol=1e-3, rtol=1e-4)
+
+
+def test_a_planner_without_the_second_network(dataset: Dataset, tmp_path: Path) -> None:
+    train(TrainRequest(dataset, tmp_path / "run", quick(plus__second=False)))
+    planner = load_planner(tmp_path / "run" / BEST).planner
+    assert isinstance(planner, QueryPlanner)
+    assert planner.second is None
+    assert planner.beta == planner.first_beta
+
+
+def test_the_weight_of_the_second_network_is_the_most_probable_one(
+    planner: QueryPlanner, lengths_data: PlanningData
+) -> None:
+    """The windows of every length fit the sample that the weight is chosen on."""
+    changed = deepcopy(planner)
+
+    def log_likelihood(weight: float) -> float:
+        changed.second_weight.fill_(weight)
+        total = 0.0
+        for horizon in changed.horizons[1:]:
+            windows, _ = lengths_data.val.of_length(horizon)
+            assert len(windows) <= 128
+            query = query_of_windows(windows, changed.shape, changed.log_transitions)
+            emissions, transitions = changed.emissions(query, horizon), changed.beta * changed.log_transitions
+            zeros = torch.zeros(len(windows), dtype=torch.int64)
+            log_z, score = chain_scores(emissions, transitions[None], torch.ones(()), windows.action_ids, zeros)
+            total += float((score - log_z).sum())
+        return total
+
+    with torch.no_grad():
+        likelihoods = {weight: log_likelihood(weight) for weight in (0.0, 0.2, 0.35, 0.5, 0.65)}
+    assert float(planner.second_weight) == pytest.approx(max(likelihoods, key=likelihoods.__getitem__))
+
+
 @pytest.mark.parametrize("name", EVIDENCE)
 @torch.no_grad()
 def test_absent_evidence_is_not_read(planner: QueryPlanner, lengths_data: PlanningData, name: str) -> None:
@@ -113,7 +198,7 @@ def test_absent_evidence_is_not_read(planner: QueryPlanner, lengths_data: Planni
     query = query_of_windows(windows, planner.shape, planner.log_transitions, others)
     field = "last_step" if name == "words" else name
     changed = QueryTensors(**{**vars(query), field: getattr(query, field) + 7.0})
-    assert torch.equal(planner(query, 2).emissions, planner(changed, 2).emissions)
+    assert torch.equal(planner.emissions(query, 2), planner.emissions(changed, 2))
 
 
 @pytest.mark.parametrize("mix", MIXES, ids="+".join)

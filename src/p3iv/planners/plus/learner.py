@@ -112,11 +112,12 @@ class ChainLearner(Learner):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of a batch, already weighted."""
 
-    def chain_terms(self, emissions: Tensor, action_ids: Tensor, fold: Tensor) -> dict[str, Tensor]:
+    def chain_terms(self, emissions: Tensor, beta: Tensor, action_ids: Tensor, fold: Tensor) -> dict[str, Tensor]:
+        """The terms of plans under a chain of these emissions (B, T, A) and this exponent of the transitions."""
         plus = self.config.plus
         if not plus.chain:
             return {"action": action_loss(emissions, action_ids)}
-        log_z, score = chain_scores(emissions, self.transitions, self.trained.beta, action_ids, fold)
+        log_z, score = chain_scores(emissions, self.transitions, beta, action_ids, fold)
         terms = {"chain": (log_z - score).mean()}
         if plus.spread:
             terms["spread"] = plus.spread * (log_z / emissions.shape[1] - emissions.mean(dim=(1, 2))).mean()
@@ -156,7 +157,7 @@ class PlusLearner(ChainLearner):
         with self._autocast:  # only the network: the chain needs full precision
             out: PlusOutput = self.trained(batch.start, batch.goal, scores)
         emissions = out.emissions.to(batch.start)
-        terms = self.chain_terms(emissions, batch.action_ids, held_out.fold[batch.rows])
+        terms = self.chain_terms(emissions, self.trained.beta, batch.action_ids, held_out.fold[batch.rows])
         if self.config.loss.language and out.states is not None:
             weight, temperature = self.config.loss.language, self.config.loss.language_temperature
             terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)

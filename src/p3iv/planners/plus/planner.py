@@ -42,6 +42,7 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         "loss.adversarial",
         "loss.diversity",
         "loss.latents",
+        "plus.second",
     )
 
     @classmethod

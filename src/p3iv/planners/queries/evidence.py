@@ -10,7 +10,9 @@ from torch import Tensor
 
 from p3iv.data.tensors import WindowTensors
 from p3iv.planners.header import PlannerShape
-from p3iv.plans.evidence import EVIDENCE, HISTORY, PROCEDURE, Evidence
+from p3iv.plans.evidence import EVIDENCE, HISTORY, PROCEDURE, WORDS, Evidence
+
+MIN_WORDS = 1e-6  # probability of a last step that the words do not mean
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class QueryTensors:
     def mask(self, number: int) -> Tensor:
         """Whether one piece of evidence is there: (B, 1, 1)."""
         return self.has[:, number, None, None]
+
+    def word_scores(self) -> Tensor:
+        """What words say about the last action: (B, A)."""
+        return self.has[:, WORDS, None] * self.last_step.clamp_min(MIN_WORDS).log()
 
     def split(self, size: int) -> list[QueryTensors]:
         """Some queries at a time."""

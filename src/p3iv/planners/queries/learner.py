@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, Sync
@@ -15,7 +16,8 @@ from p3iv.planners.plus.learner import ChainLearner, end_losses, fit_fold_transi
 from p3iv.planners.queries.evidence import QueryTensors, query_of_windows
 from p3iv.planners.queries.experts import HeldOutScores
 from p3iv.planners.queries.network import OwnVideo, QueryNetwork, closed_scores_of, place_scores
-from p3iv.plans.evidence import EVIDENCE, GOAL, START
+from p3iv.planners.queries.second_expert import SecondExpert
+from p3iv.plans.evidence import EVIDENCE, GOAL, PROCEDURE, START
 
 # How often a training query has each piece of evidence.
 SHARES = {"start": 0.97, "goal": 0.9, "history": 0.45, "words": 0.15, "procedure": 0.2}
@@ -30,6 +32,8 @@ FACTORS = (
     "log_beta",
 )
 FACTOR_RATE = 3.0  # times the learning rate of the networks
+SECOND_RATE = 3.0  # the same for the second expert, which is shallow
+PROCEDURE_WEIGHT = 0.5  # of the auxiliary task of the second expert: to name the procedure
 
 
 class QueryLearner(ChainLearner):
@@ -48,10 +52,13 @@ class QueryLearner(ChainLearner):
         self._counts, self._video = _count_videos(data)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """The factors of the closed-form scores, a few numbers, learn faster than the networks."""
+        """The factors of the closed-form scores, a few numbers, and the second expert learn faster than the rest."""
         few = [getattr(self.trained, name) for name in FACTORS]
-        rest = [one for one in self.trained.parameters() if all(one is not other for other in few)]
-        return [{"params": rest}, {"params": few, "factor": FACTOR_RATE}]
+        second = [] if self.trained.second is None else list(self.trained.second.parameters())
+        faster = {id(one) for one in (*few, *second)}
+        rest = [one for one in self.trained.parameters() if id(one) not in faster]
+        groups: list[dict[str, Any]] = [{"params": rest}, {"params": few, "factor": FACTOR_RATE}]
+        return [*groups, {"params": second, "factor": SECOND_RATE}] if second else groups
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of a batch, already weighted."""
@@ -62,14 +69,42 @@ class QueryLearner(ChainLearner):
         closed = place_scores(closed_scores_of(self.held_out, batch.rows, horizon), batch.start)
         with self._autocast:  # only the network: the chain needs full precision
             out = self.trained(query, horizon, closed, own)
-        terms = self.chain_terms(out.emissions.to(batch.start), batch.action_ids, self.fold[batch.rows])
+        fold = self.fold[batch.rows]
+        terms = self.chain_terms(out.emissions.to(batch.start), self.trained.first_beta, batch.action_ids, fold)
         if self.config.loss.language:
             weight, temperature = self.config.loss.language, self.config.loss.language_temperature
             terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
         if plus.ends:
             each = end_losses(out.end_scores, batch.action_ids, plus.label_smoothing)  # (B, 2)
             terms["ends"] = plus.ends * 2 * (each * query.has[:, [START, GOAL]]).mean()
+        if self.trained.second is not None:
+            terms["second"] = self._second_loss(self.trained.second, query, batch.rows, batch.action_ids)
         return terms
+
+    def _second_loss(self, second: SecondExpert, query: QueryTensors, rows: Tensor, action_ids: Tensor) -> Tensor:
+        """The sum of the second expert's own terms; it shares no parameter with the rest."""
+        plus, query = self.config.plus, self._see_nearby(query, rows)
+        with self._autocast:
+            out = second(query, self.trained.positions(action_ids.shape[1]))
+        emissions = out.emissions.to(query.start)
+        terms = list(self.chain_terms(emissions, second.beta, action_ids, self.fold[rows]).values())
+        each = end_losses(out.end_scores.to(query.start), action_ids, plus.label_smoothing)  # (B, 2)
+        terms.append(plus.ends * 2 * (each * query.has[:, [START, GOAL]]).mean())
+        tasks = functional.cross_entropy(out.procedure_scores.to(query.start), self._tasks(rows), reduction="none")
+        terms.append(PROCEDURE_WEIGHT * (tasks * (1 - query.has[:, PROCEDURE])).mean())
+        return torch.stack(terms).sum()
+
+    def _see_nearby(self, query: QueryTensors, rows: Tensor) -> QueryTensors:
+        """The same queries, each start and goal seen at its own second or at one nearby, at random."""
+        nearby, held_out = self._train.nearby, self.held_out
+        if nearby is None:
+            return query
+        ends = []
+        for side, (seen, moment) in enumerate(((query.start, held_out.start_row), (query.goal, held_out.goal_row))):
+            shift = torch.randint(-1, len(nearby), (len(rows),))  # -1: its own second
+            other = nearby[shift.clamp_min(0), side, moment[rows]].to(seen)
+            ends.append(torch.where((shift >= 0)[:, None].to(seen.device), other, seen))
+        return replace(query, start=ends[0], goal=ends[1])
 
     def _query(self, rows: Tensor, uniforms: Tensor, like: Tensor) -> QueryTensors:
         """The queries of training windows, with the evidence that the uniform numbers choose."""
@@ -77,9 +112,12 @@ class QueryLearner(ChainLearner):
         return replace(query, has=query.has * (uniforms < self._shares).to(like))
 
     def _own(self, rows: Tensor, like: Tensor) -> OwnVideo:
+        return OwnVideo(self._tasks(rows).to(like.device), self._counts[self._video[rows]].to(like))
+
+    def _tasks(self, rows: Tensor) -> Tensor:
         if self._train.task_ids is None:
             raise AssertionError("the windows have no tasks")
-        return OwnVideo(self._train.task_ids[rows].to(like.device), self._counts[self._video[rows]].to(like))
+        return self._train.task_ids[rows]
 
 
 def _count_videos(data: PlanningData) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,8 @@
           + gain_t  * h_a(h_t)                    the paper's decoder
           + end heads                             at the first and the last position
 
+A second network (`second_expert.py`) scores the same positions, and the chain takes a weighted mean of both.
+
 Every length has its own positions t. A piece of evidence that is absent adds nothing; the decoder gets a learned vector
 in its place. Training leaves out each piece at random, so the planner answers with any mix of them.
 """
@@ -23,16 +25,16 @@ from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
 from p3iv.planners.header import PlannerShape
-from p3iv.planners.layers import mlp
+from p3iv.planners.layers import at_position, mlp
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.plus.network import ChainNetwork, Effects
 from p3iv.planners.queries.evidence import QueryTensors
 from p3iv.planners.queries.experts import ClosedScores, Experts, HeldOutScores
 from p3iv.planners.queries.following import FollowModel
-from p3iv.plans.evidence import GOAL, HISTORY, PROCEDURE, START, WORDS
+from p3iv.planners.queries.second_expert import SecondExpert
+from p3iv.plans.evidence import GOAL, HISTORY, PROCEDURE, START
 from p3iv.plans.transitions import log_transitions
 
-MIN_WORDS = 1e-6  # probability of a last step that the words do not mean
 PROCEDURE_GAIN = 5.0  # initial factor of the scores that infer the procedure
 NAMED_GAIN = 0.6  # initial factor of what a named procedure uses
 INFERRED_GAIN = 0.1  # the same for one that is inferred: what is seen speaks for actions in other ways, too
@@ -61,6 +63,7 @@ class QueryNetwork(ChainNetwork):
     """The parts above, and the transitions of their chain."""
 
     language: Tensor  # (A, F_l)
+    second_weight: Tensor  # () of the second expert: its share in the chain that decodes
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__()
@@ -86,6 +89,8 @@ class QueryNetwork(ChainNetwork):
         self.log_beta = nn.Parameter(torch.tensor(math.log(BETA)), requires_grad=plus.learned_beta)
         self.end_gain = nn.Parameter(torch.full((2, 1), plus.gain))
         self.end_heads = nn.ModuleList(mlp(width, config.model.head_hidden, width) for _ in range(2))
+        self.second = SecondExpert(shape, self.horizons, width, learns_beta=plus.learned_beta) if plus.second else None
+        self.register_buffer("second_weight", torch.tensor(0.5 if plus.second else 0.0))
         self.register_buffer("language", torch.zeros(shape.num_actions, shape.target_width))
         self.register_buffer("log_transitions", torch.zeros(shape.num_actions, shape.num_actions))
 
@@ -96,7 +101,10 @@ class QueryNetwork(ChainNetwork):
                 "A planner for several lengths learns from the texts of the steps, and this dataset has no "
                 "language.npz. Make it with `p3iv data embed DIR`."
             )
-        self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
+        observations = torch.cat((data.train.start, data.train.goal))
+        self.base.fit_scale(observations)
+        if self.second is not None:
+            self.second.fit(observations)
         sequences = data.train_sequences, data.val_sequences
         matrix = log_transitions(*sequences, len(data.names), self.config.plus.backoff)
         self.log_transitions.copy_(torch.from_numpy(matrix))
@@ -119,22 +127,39 @@ class QueryNetwork(ChainNetwork):
             closed: scores that replace those of the closed-form parts, for training.
             own: the training windows' own videos.
         """
-        here = self._positions(horizon)
+        here = self.positions(horizon)
         found = closed or self.experts(query.start, query.goal, query.history, horizon)
         has_start, has_goal, has_history = (query.mask(number) for number in (START, GOAL, HISTORY))
         emissions = has_start * has_goal * self.pair_scale[here] * found.pair
         emissions = emissions + has_start * (1 - has_goal) * self.start_scale[here] * found.start
         emissions = emissions + has_history * self.history_scale[here] * found.history
         emissions = emissions + self._usage_scores(query, found, own, here)
-        emissions = emissions + _at(self._word_scores(query), horizon - 1, horizon)
+        emissions = emissions + at_position(query.word_scores(), horizon - 1, horizon)
         observed = self._observe(query)
         descriptions = self.base.encode_target(self.language)
         hidden = self.base.decode(self.base.tokens_of(observed, horizon), None)[:, 0]  # (B, T, D)
         emissions = emissions + self.gain[here] * self.base.action_head(hidden)
         ends = self._score_ends(observed, descriptions)
-        emissions = emissions + _at(has_start[:, 0] * ends[:, 0], 0, horizon)
-        emissions = emissions + _at(has_goal[:, 0] * ends[:, 1], horizon - 1, horizon)
+        emissions = emissions + at_position(has_start[:, 0] * ends[:, 0], 0, horizon)
+        emissions = emissions + at_position(has_goal[:, 0] * ends[:, 1], horizon - 1, horizon)
         return QueryOutput(emissions, self.base.state_head(hidden), ends, descriptions)
+
+    @property
+    def first_beta(self) -> Tensor:
+        """The exponent of the transitions without the second expert: ()."""
+        return self.log_beta.exp()
+
+    @property
+    def beta(self) -> Tensor:
+        """The exponent of the transitions of the chain that decodes: ()."""
+        return self.first_beta if self.second is None else self.first_beta.lerp(self.second.beta, self.second_weight)
+
+    def emissions(self, query: QueryTensors, horizon: int) -> Tensor:
+        """The scores of the chain that decodes: (B, T, A)."""
+        first: Tensor = self(query, horizon).emissions
+        if self.second is None:
+            return first
+        return first.lerp(self.second(query, self.positions(horizon)).emissions, self.second_weight)
 
     def infer_procedure(self, query: QueryTensors, found: ClosedScores) -> Tensor:
         """The probabilities of the procedures: as given, or inferred from what is seen, (B, P)."""
@@ -149,7 +174,8 @@ class QueryNetwork(ChainNetwork):
         scores: Tensor = self.following(start, history, query.has[:, [HISTORY]])
         return scores
 
-    def _positions(self, horizon: int) -> slice:
+    def positions(self, horizon: int) -> slice:
+        """The positions of one length among those of all lengths."""
         first = self.experts.first_of[horizon]
         return slice(first, first + horizon)
 
@@ -159,10 +185,6 @@ class QueryNetwork(ChainNetwork):
         usage = self.experts.log_usage(self.infer_procedure(query, found), *own_parts)[:, None]
         named = query.mask(PROCEDURE)
         return (named * self.named_gain[here] + (1 - named) * self.inferred_gain[here]) * usage
-
-    def _word_scores(self, query: QueryTensors) -> Tensor:
-        """What words say about the last action: (B, A)."""
-        return query.has[:, WORDS, None] * query.last_step.clamp_min(MIN_WORDS).log()
 
     def _observe(self, query: QueryTensors) -> Tensor:
         """Start and goal in the width of the network, or what stands in their places: (B, 2, D)."""
@@ -174,11 +196,6 @@ class QueryNetwork(ChainNetwork):
         states = [head(end) for head, end in zip(self.end_heads, observed.unbind(dim=1), strict=True)]
         scores: Tensor = self.end_gain * (torch.stack(states, dim=1) @ descriptions.T)
         return scores
-
-
-def _at(scores: Tensor, position: int, horizon: int) -> Tensor:
-    """Scores (B, A) as those of one position, zero at the others: (B, T, A)."""
-    return nn.functional.pad(scores[:, None], (0, 0, position, horizon - 1 - position))
 
 
 def closed_scores_of(held_out: HeldOutScores, rows: Tensor, horizon: int) -> ClosedScores:

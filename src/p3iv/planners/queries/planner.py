@@ -20,6 +20,7 @@ from p3iv.planners.queries.evidence import QueryTensors, query_of, query_of_wind
 from p3iv.planners.queries.learner import QueryLearner
 from p3iv.planners.queries.lengths import LengthModel
 from p3iv.planners.queries.network import QueryNetwork
+from p3iv.planners.queries.second_expert import SecondExpert
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
 from p3iv.plans.evidence import EVIDENCE, GOAL, HISTORY, START, Addends, Answer, Answers, Evidence, shapley_addends
@@ -27,7 +28,9 @@ from p3iv.plans.lengths import length_clues
 from p3iv.plans.step_filter import FollowNumbers
 from p3iv.types import Array, PlanScores, mean_scores
 
-_MAX_WINDOWS = 128  # of one length, that the weight of the effects is chosen on
+SECOND_WEIGHTS = (0.0, 0.2, 0.35, 0.5, 0.65)  # of the second expert
+
+_MAX_WINDOWS = 128  # of one length, that weights are chosen on
 _MAX_QUERIES = 128  # answered at a time
 
 
@@ -45,7 +48,14 @@ class QueryPlanner(QueryNetwork, BasePlanner):
     preset = "p3iv-plus-lengths"
     sees = EVIDENCE
     own_settings = ("plus.",)
-    chosen_buffers = ("temperature", "effects.weight", "lengths.bias", "lengths.slope", "following.settings")
+    chosen_buffers = (
+        "second_weight",
+        "temperature",
+        "effects.weight",
+        "lengths.bias",
+        "lengths.slope",
+        "following.settings",
+    )
     unused_settings = (
         "optim.decay",
         "optim.critic",
@@ -73,9 +83,10 @@ class QueryPlanner(QueryNetwork, BasePlanner):
     @classmethod
     def describe(cls, config: Config) -> str:
         lengths = f"{config.data.min_horizon} to {config.data.horizon}"
+        second = ", and by a second network" if config.plus.second else ""
         return (
             f"one chain for every length from {lengths}, fed by regressions on start, goal, history and procedure, by "
-            f"words and by the paper's decoder; trained through the chain with evidence left out at random"
+            f"words and by the paper's decoder{second}; trained through the chain with evidence left out at random"
         )
 
     @classmethod
@@ -96,8 +107,7 @@ class QueryPlanner(QueryNetwork, BasePlanner):
         return QuerySampler(self, settings)
 
     def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
-        emissions: Tensor = self(self._pictures(start, goal), self.shape.horizon).emissions
-        return emissions
+        return self.emissions(self._pictures(start, goal), self.shape.horizon)
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         chain = self.chain(self._pictures(start, goal), self.shape.horizon)
@@ -148,16 +158,17 @@ class QueryPlanner(QueryNetwork, BasePlanner):
 
     def log_emissions(self, query: QueryTensors, horizon: int) -> Tensor:
         """The scores of one length, divided by its temperature: (B, T, A)."""
-        emissions: Tensor = self(query, horizon).emissions / self.temperature[self.horizons.index(horizon)]
-        return emissions
+        return self.emissions(query, horizon) / self.temperature[self.horizons.index(horizon)]
 
     @torch.no_grad()
     def calibrate(self, data: PlanningData) -> None:
-        """Choose on validation windows: the temperature of every length, and the weight of the effects."""
+        """Choose on validation windows: the weight of the second expert, temperatures, the weight of the effects."""
         self.eval()
         self.temperature.fill_(1.0)
         self.effects.weight.zero_()
         self._val = {}
+        if self.second is not None:
+            self._weigh_second(self.second, data.val)
         for number, horizon in enumerate(self.horizons):
             windows, _ = data.val.of_length(horizon)
             if len(windows):
@@ -185,14 +196,29 @@ class QueryPlanner(QueryNetwork, BasePlanner):
         has[:, HISTORY] *= has_history.to(has)
         return self.chain(replace(query, has=has), horizon)
 
+    def _weigh_second(self, second: SecondExpert, val: WindowTensors) -> None:
+        """Choose the weight of the second expert under which plans of several steps are most probable."""
+        logs = np.zeros(len(SECOND_WEIGHTS))
+        for horizon in self.horizons:
+            windows, _ = val.of_length(horizon)
+            if horizon > 1 and len(windows):
+                part = windows.take(_some_rows(len(windows)))
+                query, rows = self._query_of(part), np.arange(len(part))
+                first, other = self(query, horizon).emissions, second(query, self.positions(horizon)).emissions
+                for number, weight in enumerate(SECOND_WEIGHTS):
+                    beta = torch.lerp(self.first_beta, second.beta, weight)
+                    chain = Chain(_as_array(torch.lerp(first, other, weight)), _as_array(beta * self.log_transitions))
+                    logs[number] += chain.log_probability(part.action_ids.numpy(), rows).sum()
+        self.second_weight.fill_(SECOND_WEIGHTS[int(logs.argmax())])
+
     def _weigh_effects(self) -> None:
         """Choose one weight of the effects for all lengths, on windows in which the effects of several steps add up."""
         gains, number_of, groups = [], dict[str, int](), []
         for horizon, val in self._val.items():
             if horizon > 1:
-                order = torch.randperm(len(val.windows), generator=torch.Generator().manual_seed(0))
-                part, rows = val.windows.take(order[:_MAX_WINDOWS]), order[:_MAX_WINDOWS].numpy()
-                chain = Chain(val.chain.log_emissions[rows], val.chain.log_transitions)
+                rows = _some_rows(len(val.windows))
+                part = val.windows.take(rows)
+                chain = Chain(val.chain.log_emissions[rows.numpy()], val.chain.log_transitions)
                 gains.append(weight_gains(chain, self.effects.terms(part.start, part.goal), part.action_ids))
                 groups += [number_of.setdefault(window.video, len(number_of)) for window in part.windows]
         if gains:
@@ -247,6 +273,11 @@ class QuerySampler:
         """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
         query = query_of(Evidence(start=start, goal=goal), self.planner.shape, self.planner.log_transitions)
         return draws_of(self.planner.chain(query, self.horizon, size=1), self._uniforms)
+
+
+def _some_rows(number: int) -> Tensor:
+    """At most `_MAX_WINDOWS` of so many windows, the same ones every time."""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
 
 
 def _as_array(tensor: Tensor) -> Array:
