@@ -31,7 +31,7 @@ PLANNERS = {
 }
 
 
-FOR_LENGTHS = {"p3iv-plus": "queries.planner:QueryPlanner", "graph": "baselines.graph_lengths:GraphOfLengths"}
+FOR_LENGTHS = {"p3iv-plus": "queries.planner:QueryPlanner", "graph": "baselines.graph:GraphOfLengths"}
 
 
 def class_of(config: Config) -> type[BasePlanner]:
