@@ -19,14 +19,16 @@ Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 
 
 def query_results(table: Table) -> str:
-    """Both tables of every dataset that has results."""
+    """The tables of every dataset, as far as there are results."""
     parts = []
     for name, title in DATASETS.items():
         if not (FOLDER / name).is_dir():
             continue
         parts.append(f"### {title}")
         for file, about in (("queries", "The number of steps is known"), ("queries-open", "It is unknown")):
-            rows = read_rows(FOLDER / name / f"{file}.csv")
+            if not (path := FOLDER / name / f"{file}.csv").exists():
+                continue
+            rows = read_rows(path)
             parts.append(f"{about}, {seeds_text(rows)}:")
             parts.append(make_table(rows, table))
     return "\n\n".join(parts)
