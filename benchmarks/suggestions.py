@@ -1,35 +1,35 @@
 """How many steps the suggestions of the annotator find and name, on videos whose steps are known.
 
-    p3iv data make tabletop a --videos 15 --seed 21 && p3iv extract a --overwrite
-    p3iv data make tabletop b --videos 15 --seed 22 && p3iv extract b --overwrite
-    python -m benchmarks.suggestions a b
-
-The videos of all folders are shuffled and cut into tens; steps are suggested for ten, while some of the others are
-marked. A step is found if a suggestion covers at least half of what both cover together. A name is right if it is the
-one of a step that was found.
+Tabletop videos of two seeds are made, and their features by the default encoder. They are shuffled and cut into tens;
+steps are suggested for ten, while some of the others are marked. A step is found if a suggestion covers at least half
+of what both cover together. A name is right if it is the one of a step that was found.
 """
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+import p3iv
+from benchmarks.timing import make_parser
 from p3iv.data.folder import open_dataset, require_features
 from p3iv.features.change_points import find_parts
 from p3iv.plans.step_finder import MarkedStep, MarkedVideo, Name, Part, PartFinder, PartNamer, videos_like
 from p3iv.types import Array
 
-ROUNDS = 3
 Suggest = Callable[[MarkedVideo], tuple[Sequence[Part], Sequence[Name]]]
 Way = Callable[[Sequence[MarkedVideo]], Suggest]
 
 
-def read_videos(folder: Path) -> Iterator[MarkedVideo]:
-    """The videos of a dataset with features of every second."""
+def make_videos(folder: Path, seed: int, number: int) -> Iterator[MarkedVideo]:
+    """Videos with features of every second."""
+    p3iv.make_tabletop(folder, videos=number, seed=seed)
+    p3iv.extract(folder, overwrite=True)
     dataset = open_dataset(folder)
     for video in dataset.videos:
         steps = tuple(MarkedStep(step.action, step.start_s or 0.0, step.end_s or 0.0) for step in video.steps)
@@ -83,29 +83,37 @@ def _overlap(step: MarkedStep, part: Part) -> float:
     return max(0.0, shared) / (max(step.end_s, part[1]) - min(step.start_s, part[0]))
 
 
-def measure(videos: Sequence[MarkedVideo], make: Way, num_marked: int) -> Array:
+def measure(videos: Sequence[MarkedVideo], make: Way, num_marked: int, num_rounds: int) -> Array:
     """The counts over all rounds."""
     random, total = np.random.default_rng(0), np.zeros(5)
-    for _ in range(ROUNDS):
+    for _ in range(num_rounds):
         order = random.permutation(len(videos)).tolist()
         for first in range(0, len(order), 10):
-            tested = order[first : first + 10]
+            tested = order[first : first + min(10, len(order) - 1)]
             suggest = make([videos[each] for each in order if each not in tested][:num_marked])
             total += sum(count(videos[each], *suggest(videos[each])) for each in tested)
     return total
 
 
 def main() -> None:
-    """Print a table."""
-    videos = [video for folder in sys.argv[1:] for video in read_videos(Path(folder))]
+    parser = make_parser(__doc__)
+    parser.add_argument("--videos", type=int, default=15, help="of each seed; at least three")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[31, 32])
+    parser.add_argument("--rounds", type=int, default=3, help="how often videos are shuffled")
+    args = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        videos = [each for seed in args.seeds for each in make_videos(Path(folder, str(seed)), seed, args.videos)]
     tried: list[tuple[str, Way, int]] = [("changes", by_changes, 0), ("12 equal parts", by_equal_parts, 0)]
     tried += [(f"{number} videos marked", by_marked, number) for number in (1, 3, 5, 10, 20)]
     print("| suggestions | steps found | suggestions that are steps | with a name | names that are right |")
     print("| --- | ---: | ---: | ---: | ---: |")
+    found_shares = {}
     for label, make, number in tried:
-        steps, parts, found, named, right = measure(videos, make, number)
+        steps, parts, found, named, right = measure(videos, make, number, args.rounds)
+        found_shares[label] = round(found / steps, 4)
         shares = (found / steps, found / parts, named / parts, right / max(named, 1))
         print(f"| {label} | {' | '.join(f'{100 * share:.0f} %' for share in shares)} |")
+    print(json.dumps({"steps_found": found_shares}))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ TINY = {
     "serving": ["--requests", "20", "--memory-requests", "20", "--seconds", "10", "--clients", "1"],
     "startup": ["--repeats", "1"],
     "thumbnail_probe": ["--videos", "12"],
+    "suggestions": ["--videos", "3", "--seeds", "1", "--rounds", "1"],
     "training": ["--windows", "64", "--steps", "1"],
 }
 
