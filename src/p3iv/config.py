@@ -166,7 +166,7 @@ class PlusConfig(PlannerSection):
     warm_up: int = setting(50, "steps until the full learning rate, which then falls with a cosine", ge=0)
     max_grad_norm: float = setting(5.0, "gradients are clipped to this norm", gt=0, allow_inf_nan=True)
     ema_decay: float = setting(0.98, "decay of the moving average of the weights; 0: no average", ge=0, lt=1)
-    second: bool = setting(True, "planner for several lengths: join a second network that is trained by itself")
+    second: bool = setting(True, "join a second network that is trained by itself")
     effects: bool = setting(True, "rescore the likeliest plans by whether their effects add up to what changed")
     calibrated: bool = setting(True, "choose the temperature of the emissions on validation windows")
 

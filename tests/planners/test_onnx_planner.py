@@ -100,7 +100,7 @@ def torch_scores(trained: TrainedPlanner, pairs: Array) -> dict[str, Array]:
     planner: Any = trained.planner
     start, goal = torch.from_numpy(pairs).unbind(dim=1)
     if trained.header.config.planner == "p3iv-plus":
-        scores = {"log_emissions": (planner(start, goal).emissions / planner.temperature).numpy()}
+        scores = {"log_emissions": (planner.emissions(start, goal) / planner.temperature).numpy()}
         weight = float(planner.effects.weight)
         return scores | ({"log_each": weight * planner.effects.terms(start, goal)[0]} if weight else {})
     latents = torch.from_numpy(normal_blocks(SAMPLES, "latents", planner.sizes.noise_width)[0])

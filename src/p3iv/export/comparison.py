@@ -103,7 +103,7 @@ def _scores_of(planner: Any, given: Arrays) -> Arrays:
         found[LENGTH_FIT] = planner.experts.score_lengths(start, goal)
         found[UNDER_WAY] = planner.score_step_under_way(query)
     elif isinstance(planner, P3IVPlusNetwork):
-        found["log_emissions"] = planner(start, goal).emissions / planner.temperature
+        found["log_emissions"] = planner.emissions(start, goal) / planner.temperature
     else:
         hidden = planner.decode(planner.tokens(start, goal), None if latents is None else latents[None])[0]
         found["action_logits"] = planner.action_head(hidden)

@@ -6,6 +6,8 @@ step descriptions. X stands for the plans at once: latents of one pair in P3IV, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from onnx import TensorProto
 from torch import Tensor, nn
@@ -15,6 +17,7 @@ from p3iv.export.graph import Graph, Value
 from p3iv.planners.p3iv.decoder import DecoderBlock
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.plus.network import Effects, P3IVPlusNetwork
+from p3iv.planners.plus.second_expert import SecondExpert
 from p3iv.planners.queries.network import QueryNetwork
 
 
@@ -45,7 +48,11 @@ def build_plus(graph: Graph, planner: P3IVPlusNetwork) -> None:
         paths.append(graph.add("Mul", graph.mlp(hidden, planner.base.action_head), planner.gain))
     if plus.end_heads:
         paths.append(at_ends(graph, score_ends(graph, planner, observed), shape.horizon))
-    emissions = graph.add("Div", graph.sum(*paths), planner.temperature, name="log_emissions")
+    total = graph.sum(*paths)
+    if planner.second is not None:
+        other = graph.sum(*_second_paths(graph, planner.second, start, goal))
+        total = join_networks(graph, total, other, planner.second_weight)
+    emissions = graph.add("Div", total, planner.temperature, name="log_emissions")
     graph.output(emissions, "N", shape.horizon, shape.num_actions)
     if float(planner.effects.weight):
         graph.output(add_effects(graph, planner.effects, start, goal), "N", shape.num_actions, dtype=np.float64)
@@ -153,6 +160,56 @@ def score_ends(graph: Graph, planner: P3IVPlusNetwork | QueryNetwork, observed: 
         states.append(graph.mlp(graph.add("Gather", observed, np.array([number]), axis=1), head))  # (N, 1, D)
     scores = graph.add("MatMul", graph.add("Concat", *states, axis=1), descriptions.T)
     return graph.add("Mul", scores, planner.end_gain)
+
+
+def _second_paths(graph: Graph, expert: SecondExpert, start: str, goal: str) -> Iterator[str]:
+    """The addends of the second network's emissions: (N, F) twice -> (N, T, A) each."""
+    encoded = [encode_second(graph, expert, features) for features in (start, goal)]
+    yield score_positions(graph, expert, join_second(graph, expert, encoded), slice(len(expert.gates)))
+    ends = [
+        graph.reshape(graph.linear(one, as_linear(head)), 0, 1, -1)
+        for one, head in zip(encoded, expert.ends, strict=True)
+    ]
+    yield at_ends(graph, graph.add("Concat", *ends, axis=1), len(expert.gates))
+
+
+def encode_second(graph: Graph, expert: SecondExpert, features: str, encoder: nn.Sequential | None = None) -> str:
+    """Observations in the width of the second network, by the encoder of moments or another one: (N, F) -> (N, D)."""
+    rows = normalise(graph, graph.add("Sub", features, expert.mean))
+    rows = graph.add("Mul", rows, np.array(len(expert.mean) ** 0.5))
+    return apply_encoder(graph, encoder or expert.moment, rows)
+
+
+def apply_encoder(graph: Graph, encoder: nn.Sequential, rows: str) -> str:
+    """A linear layer and its norm; dropout is for training: (N, F) -> (N, D)."""
+    _, layer, norm = encoder
+    if not isinstance(norm, nn.LayerNorm):
+        raise TypeError(f"an encoder ends with a {type(norm).__name__}")
+    return graph.norm(graph.linear(rows, as_linear(layer)), norm)
+
+
+def join_second(graph: Graph, expert: SecondExpert, seen: Sequence[str]) -> str:
+    """The hidden layer of the second network: (N, D) each -> (N, 1, 2D)."""
+    joined = graph.linear(graph.add("Concat", *seen, axis=1), as_linear(expert.join[0]))
+    return graph.reshape(graph.add("Relu", joined), 0, 1, -1)
+
+
+def score_positions(graph: Graph, expert: SecondExpert, hidden: str, positions: slice) -> str:
+    """What the hidden layer of the second network says about positions: (N, 1, 2D) -> (N, T, A)."""
+    gated = graph.add("Mul", hidden, expert.gates[positions])
+    return graph.add("Add", graph.linear(gated, expert.score), expert.biases[positions])
+
+
+def join_networks(graph: Graph, first: str, second: str, weight: Tensor) -> str:
+    """The weighted mean of the scores of both networks: (N, T, A) twice -> (N, T, A)."""
+    return graph.sum(graph.add("Mul", first, 1 - weight), graph.add("Mul", second, weight))
+
+
+def as_linear(layer: nn.Module) -> nn.Linear:
+    """A layer of a `Sequential` or a `ModuleList`, which is known to be linear."""
+    if not isinstance(layer, nn.Linear):
+        raise TypeError(f"a layer is a {type(layer).__name__}")
+    return layer
 
 
 def add_effects(graph: Graph, effects: Effects, start: str, goal: str) -> str:

@@ -9,15 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from p3iv.export.graph import Graph
-from p3iv.export.networks import add_effects, add_tokens, at_ends, decode, encode, normalise, score_ends
+from p3iv.export.networks import (
+    add_effects,
+    add_tokens,
+    apply_encoder,
+    as_linear,
+    at_ends,
+    decode,
+    encode,
+    encode_second,
+    join_networks,
+    join_second,
+    normalise,
+    score_ends,
+    score_positions,
+)
 from p3iv.planners.onnx_queries import LENGTH_FIT, UNDER_WAY, emissions_of
 from p3iv.planners.queries.evidence import MIN_WORDS
 from p3iv.planners.queries.experts import LinearScores
 from p3iv.planners.queries.planner import QueryPlanner
-from p3iv.planners.queries.second_expert import SEEN, SecondExpert
+from p3iv.planners.queries.second_expert import SEEN, SecondQueryExpert
 from p3iv.plans.evidence import EVIDENCE, GOAL, HISTORY, PROCEDURE, START, WORDS
 
 
@@ -34,8 +48,7 @@ def build_queries(graph: Graph, planner: QueryPlanner) -> None:
     for temperature, horizon in zip(planner.temperature, planner.horizons, strict=True):
         total = graph.sum(*parts.paths(horizon))
         if second is not None:
-            weight, other = planner.second_weight, graph.sum(*second.paths(horizon))
-            total = graph.sum(graph.add("Mul", total, 1 - weight), graph.add("Mul", other, weight))
+            total = join_networks(graph, total, graph.sum(*second.paths(horizon)), planner.second_weight)
         emissions = graph.add("Div", total, temperature, name=emissions_of(horizon))
         graph.output(emissions, "N", horizon, shape.num_actions)
     graph.output(parts.length_fit(), "N", len(planner.horizons))
@@ -151,58 +164,40 @@ class _Parts:
 class _Second:
     """The second expert; what does not depend on the length is added to the graph at once."""
 
-    def __init__(self, parts: _Parts, expert: SecondExpert) -> None:
+    def __init__(self, parts: _Parts, expert: SecondQueryExpert) -> None:
         self.graph, self.planner, self.expert, self.words = parts.graph, parts.planner, expert, parts.words
         graph, given = parts.graph, parts.given
-        start, goal = (self._encode(expert.moment, self._inputs(given[name])) for name in ("start", "goal"))
-        history = self._encode(expert.history, self._inputs(given["history"]))
-        encoded = (start, goal, history, self._encode(expert.procedure, given["procedure"]))  # (N, D) each
+        start, goal = (encode_second(graph, expert, given[name]) for name in ("start", "goal"))
+        history = encode_second(graph, expert, given["history"], expert.history)
+        encoded = (start, goal, history, apply_encoder(graph, expert.procedure, given["procedure"]))  # (N, D) each
         seen = []
         for number, one, absent in zip(SEEN, encoded, expert.absent, strict=True):
             there = graph.add("Gather", given["has"], np.array([number]), axis=1)  # (N, 1)
             unseen = graph.add("Mul", graph.add("Sub", np.array(1.0), there), absent)
             seen.append(graph.add("Add", graph.add("Mul", there, one), unseen))
-        joined = graph.add("Relu", graph.linear(graph.add("Concat", *seen, axis=1), _linear(expert.join[0])))
-        self.hidden = graph.reshape(joined, 0, 1, -1)  # (N, 1, 2D)
+        self.hidden = join_second(graph, expert, seen)  # (N, 1, 2D)
 
         def where_seen(number: int, scores: str) -> str:
             """(N, A) -> (N, 1, A), zeros without the evidence of this number."""
             return graph.add("Mul", parts.has[number], graph.reshape(scores, 0, 1, -1))
 
         heads = zip((START, GOAL), (start, goal), expert.ends, strict=True)
-        ends = [where_seen(number, graph.linear(one, _linear(head))) for number, one, head in heads]
+        ends = [where_seen(number, graph.linear(one, as_linear(head))) for number, one, head in heads]
         self.ends = graph.add("Concat", *ends, axis=1)  # (N, 2, A)
         heads = zip(SEEN[2:], encoded[2:], expert.everywhere, strict=True)
         self.everywhere = graph.sum(
-            *(where_seen(number, graph.add("MatMul", one, _linear(head).weight.T)) for number, one, head in heads)
+            *(where_seen(number, graph.add("MatMul", one, as_linear(head).weight.T)) for number, one, head in heads)
         )  # (N, 1, A)
 
     def paths(self, horizon: int) -> Iterator[str]:
         """The addends of the emissions of one length: (N, T, A) each, or (N, 1, A) for all positions."""
-        graph, expert, here = self.graph, self.expert, self.planner.positions(horizon)
-        gated = graph.add("Mul", self.hidden, expert.gates[here])  # (N, T, 2D)
-        yield graph.add("Add", graph.linear(gated, expert.score), expert.biases[here])
+        graph = self.graph
+        yield score_positions(graph, self.expert, self.hidden, self.planner.positions(horizon))
         yield at_ends(graph, self.ends, horizon)
         yield self.everywhere
         yield at_last(graph, self.words, horizon)
-
-    def _inputs(self, features: str) -> str:
-        rows = normalise(self.graph, self.graph.add("Sub", features, self.expert.mean))
-        return self.graph.add("Mul", rows, np.array(len(self.expert.mean) ** 0.5))
-
-    def _encode(self, encoder: nn.Sequential, rows: str) -> str:
-        _, layer, norm = encoder
-        if not isinstance(norm, nn.LayerNorm):
-            raise TypeError(f"an encoder ends with a {type(norm).__name__}")
-        return self.graph.norm(self.graph.linear(rows, _linear(layer)), norm)
 
 
 def at_last(graph: Graph, scores: str, horizon: int) -> str:
     """Scores (N, 1, A) as those of the last position, zeros before it: (N, T, A)."""
     return graph.add("MatMul", np.eye(horizon)[:, -1:], scores)
-
-
-def _linear(layer: nn.Module) -> nn.Linear:
-    if not isinstance(layer, nn.Linear):
-        raise TypeError(f"a layer is a {type(layer).__name__}")
-    return layer

@@ -33,11 +33,11 @@ class FixedChoices:
 
 def choices_of(trained: TrainedPlanner, scheduled_epochs: int) -> FixedChoices:
     """What was chosen on the validation windows of a run."""
-    planner = trained.planner
+    planner, state = trained.planner, trained.planner.state_dict()
     return FixedChoices(
         share_of_epochs=trained.header.progress.best_epoch / scheduled_epochs,
         smoothing=trained.transitions.smoothing,
-        buffers={name: planner.get_buffer(name).detach().cpu().double() for name in planner.chosen_buffers or ()},
+        buffers={name: state[name].cpu().double() for name in planner.chosen_buffers or () if name in state},
     )
 
 

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from p3iv.config import PlusConfig
 from p3iv.data.tensors import PlanningData
 from p3iv.errors import ConfigError
+from p3iv.planners.base import Batch
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.p3iv.losses import language_loss
-from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, fit_fold_transitions
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, SecondLearner, fit_fold_transitions
 from p3iv.planners.plus.network import LinearPath, fit_linear_path
 from p3iv.planners.plus.planner import P3IVPlus
 from p3iv.plans.transitions import FLOOR, backoff_transitions, log_transitions
@@ -45,6 +47,25 @@ def test_emissions_are_the_three_paths_weighted_with_the_ends_at_the_ends_alone(
     torch.testing.assert_close(found.emissions, expected)
 
 
+def terms_in_words(
+    emissions: Tensor, end_scores: Tensor, rows: Tensor, given: Batch, held_out: HeldOutScores
+) -> dict[str, float]:
+    """The terms of windows under the chain of one network, one window at a time, over all plans of three actions."""
+    terms = dict.fromkeys(("chain", "spread", "ends"), 0.0)
+    for place, row in enumerate(rows.tolist()):
+        e, ids = emissions[place].double(), given.action_ids[place]
+        first, second, third = ids.tolist()
+        step = held_out.transitions[held_out.fold[row]].double()  # beta is 1 before the first step
+        every = e[0][:, None, None] + step[:, :, None] + e[1][None, :, None] + step[None] + e[2]
+        log_z = every.logsumexp(dim=(0, 1, 2)).item()
+        terms["chain"] += (log_z - every[first, second, third].item()) / len(rows)
+        terms["spread"] += 0.6 * (log_z / 3 - e.mean().item()) / len(rows)
+        for scores, right in zip(end_scores[place].double(), (first, third), strict=True):
+            logs = scores.log_softmax(dim=0)
+            terms["ends"] -= 2 * (0.7 * logs[right] + 0.3 * logs.mean()).item() / len(rows)
+    return terms
+
+
 def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
     subject = learner(data)
     plus, rows = subject.config.plus, torch.tensor([3, 50, 150])
@@ -55,18 +76,8 @@ def test_the_loss_is_written_out_term_by_term(data: PlanningData) -> None:
     found = {name: term.item() for name, term in subject.losses(given).items()}
     with torch.no_grad():
         out = subject.trained(given.start, given.goal, held_out.linear[rows].to(given.start))
-    expected = dict.fromkeys(("chain", "spread", "ends"), 0.0)
-    for place, row in enumerate(rows.tolist()):
-        e, ids = out.emissions[place].double(), given.action_ids[place]
-        first, second, third = ids.tolist()
-        step = held_out.transitions[held_out.fold[row]].double()  # beta is 1 before the first step
-        every = e[0][:, None, None] + step[:, :, None] + e[1][None, :, None] + step[None] + e[2]
-        log_z = every.logsumexp(dim=(0, 1, 2)).item()
-        expected["chain"] += (log_z - every[first, second, third].item()) / len(rows)
-        expected["spread"] += 0.6 * (log_z / 3 - e.mean().item()) / len(rows)
-        for scores, right in zip(out.end_scores[place].double(), (first, third), strict=True):
-            logs = scores.log_softmax(dim=0)
-            expected["ends"] -= 2 * (0.7 * logs[right] + 0.3 * logs.mean()).item() / len(rows)
+        assert out.end_scores is not None
+    expected = terms_in_words(out.emissions, out.end_scores, rows, given, held_out)
     expected["language"] = (
         0.5
         * language_loss(out.states, out.descriptions, given.action_ids, subject.config.loss.language_temperature).item()
@@ -170,3 +181,30 @@ def test_a_fold_is_counted_without_its_own_videos(data: PlanningData) -> None:
 def test_one_fold_leaves_nothing_out(data: PlanningData) -> None:
     folds, _ = fit_fold_transitions(data, 5.0, 1)
     assert np.array_equal(folds[0], log_transitions(data.train_sequences, data.val_sequences, len(data.names), 5.0))
+
+
+def test_the_second_network_is_trained_with_the_same_terms(data: PlanningData) -> None:
+    planner, rows = learner(data).planner, torch.tensor([3, 50, 150])
+    assert planner.second is not None
+    bare = replace(data, train=replace(data.train, nearby=None))  # every window at its own second
+    subject = SecondLearner(planner.second, bare, planner.config)
+    subject.trained.eval()  # no dropout
+    subject.trained.log_beta.data.zero_()  # the sums in words are for exponent 1
+    given = batch(data, rows)
+    found = {name: term.item() for name, term in subject.losses(given).items()}
+    with torch.no_grad():
+        out = subject.trained.score_pairs(given.start, given.goal)
+    held_out = HeldOutScores(None, subject.transitions, subject.fold)
+    expected = terms_in_words(out.emissions, out.end_scores, rows, given, held_out)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_second_network_does_not_change_how_the_first_is_trained(data: PlanningData) -> None:
+    states = []
+    for second in (True, False):
+        subject = learner(data, plus__second=second)
+        torch.manual_seed(1)
+        for rows in torch.arange(128).split(64):
+            subject.train_step(batch(data, rows))
+        states.append(subject.planner.base.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])

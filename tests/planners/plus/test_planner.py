@@ -168,7 +168,7 @@ def test_without_calibration_the_temperature_stays_at_one(data: PlanningData) ->
     planner.fit(data)
     planner.calibrate(data)
     assert planner.temperature.item() == 1.0
-    planner = P3IVPlus(PlannerShape.of(data, quick()), quick())
+    planner = P3IVPlus(PlannerShape.of(data, quick()), quick(plus__second=False))
     planner.fit(data)
     planner.calibrate(data)
     assert planner.temperature.item() != 1.0

@@ -13,13 +13,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from p3iv.config import Config
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, Learner, Sync
 from p3iv.planners.layers import mixed_precision
 from p3iv.planners.p3iv.losses import action_loss, language_loss
 from p3iv.planners.plus.likelihood import chain_scores
-from p3iv.planners.plus.network import ChainNetwork, P3IVPlusNetwork, PlusOutput
+from p3iv.planners.plus.network import P3IVPlusNetwork, PlusOutput
+from p3iv.planners.plus.second_expert import SecondExpert
 from p3iv.plans.transitions import log_transitions
+from p3iv.types import hash_number
+
+SECOND_RATE = 3.0  # of the second network, which is shallow, times the learning rate of the rest
 
 
 @dataclass(frozen=True)
@@ -59,22 +64,29 @@ def fit_fold_transitions(data: PlanningData, weight: float, num_folds: int) -> t
 
 
 class ChainLearner(Learner):
-    """Trains a copy of a planner through its chain; the planner itself is the moving average of the copy's weights."""
+    """Trains a copy of a network through its chain; the network itself is the moving average of the copy's weights."""
 
     def __init__(
-        self, planner: ChainNetwork, transitions: Tensor, fold: Tensor, *, steps_per_epoch: int, sync: Sync
+        self,
+        planner: nn.Module,
+        config: Config,
+        transitions: Tensor,
+        fold: Tensor,
+        *,
+        steps_per_epoch: int,
+        sync: Sync,
     ) -> None:
         """Train with log transitions (folds, A, A), each window (N,) with those of its fold."""
-        config = planner.config
+        place = next(planner.parameters())
         self.planner, self._sync, self.fold = planner, sync, fold
         self.trained = copy.deepcopy(planner)
-        self.transitions = transitions.to(planner.log_transitions)
+        self.transitions = transitions.to(place)
         self.optimizer = torch.optim.AdamW(
             self.parameter_groups(),
             lr=config.optim.learning_rate,
             eps=config.optim.epsilon,
             weight_decay=0.0,
-            fused=planner.log_transitions.device.type in ("cpu", "cuda"),
+            fused=place.device.type in ("cpu", "cuda"),
         )
         self.num_steps = config.optim.epochs_over(len(fold)) * steps_per_epoch
         self._autocast = mixed_precision(planner, config)
@@ -146,7 +158,7 @@ class PlusLearner(ChainLearner):
     def __init__(self, planner: P3IVPlusNetwork, held_out: HeldOutScores, *, sync: Sync) -> None:
         self.held_out = held_out
         steps = -(-len(held_out.fold) // planner.config.optim.batch_size)
-        super().__init__(planner, held_out.transitions, held_out.fold, steps_per_epoch=steps, sync=sync)
+        super().__init__(planner, planner.config, held_out.transitions, held_out.fold, steps_per_epoch=steps, sync=sync)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of a batch, already weighted."""
@@ -157,7 +169,7 @@ class PlusLearner(ChainLearner):
         with self._autocast:  # only the network: the chain needs full precision
             out: PlusOutput = self.trained(batch.start, batch.goal, scores)
         emissions = out.emissions.to(batch.start)
-        terms = self.chain_terms(emissions, self.trained.beta, batch.action_ids, held_out.fold[batch.rows])
+        terms = self.chain_terms(emissions, self.trained.first_beta, batch.action_ids, held_out.fold[batch.rows])
         if self.config.loss.language and out.states is not None:
             weight, temperature = self.config.loss.language, self.config.loss.language_temperature
             terms["language"] = weight * language_loss(out.states, out.descriptions, batch.action_ids, temperature)
@@ -165,6 +177,67 @@ class PlusLearner(ChainLearner):
             scored = emissions[:, [0, -1]] if out.end_scores is None else out.end_scores
             terms["ends"] = plus.ends * end_loss(scored, batch.action_ids, plus.label_smoothing)
         return terms
+
+
+class SecondLearner(ChainLearner):
+    """Trains the second network, which shares nothing with the first."""
+
+    planner: SecondExpert
+    trained: SecondExpert
+
+    def __init__(self, second: SecondExpert, data: PlanningData, config: Config) -> None:
+        transitions, fold = fit_fold_transitions(data, config.plus.backoff, config.plus.folds)
+        steps = -(-len(fold) // config.optim.batch_size)
+        super().__init__(second, config, transitions, fold, steps_per_epoch=steps, sync=lambda _: None)
+        self._nearby = data.train.nearby
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """All of it, faster than a deep network would learn."""
+        return [{"params": list(self.trained.parameters()), "factor": SECOND_RATE}]
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """The terms of the chain and of both ends, as for the first network."""
+        if batch.rows is None:
+            raise AssertionError("the fold of a window is found by its row")
+        plus, rows = self.config.plus, batch.rows
+        out = self.trained.score_pairs(*see_nearby((batch.start, batch.goal), self._nearby, (rows, rows)))
+        terms = self.chain_terms(out.emissions, self.trained.beta, batch.action_ids, self.fold[rows])
+        return {**terms, "ends": plus.ends * end_loss(out.end_scores, batch.action_ids, plus.label_smoothing)}
+
+
+def train_second(second: SecondExpert, data: PlanningData, config: Config) -> None:
+    """Train the second network from its first to its last epoch, before the first network.
+
+    Trained in the same epochs, it would be taken from the epoch that is best for the first network, which overfits
+    sooner: on CaptainCook4D (four folds of training videos, T = 3) 8.4 / 13.6 / 15.5 instead of 8.6 / 14.1 / 15.7.
+    """
+    train = data.train
+    with torch.random.fork_rng(), torch.enable_grad():
+        torch.manual_seed(hash_number(f"{config.seed}\0second network"))
+        learner = SecondLearner(second, data, config)
+        for _ in range(config.optim.epochs_over(len(train))):
+            for rows in torch.randperm(len(train)).split(config.optim.batch_size):
+                learner.train_step(Batch(train.start[rows], train.goal[rows], train.action_ids[rows], rows=rows))
+
+
+def see_nearby(
+    ends: tuple[Tensor, Tensor], nearby: Tensor | None, rows: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Starts and goals (B, F), each seen at its own second or at one nearby, at random.
+
+    Args:
+        ends: as seen at their own seconds.
+        nearby: starts and goals of N windows at n other seconds, (n, 2, N, F).
+        rows: (B,) each, which of the N windows the start and the goal belong to.
+    """
+    if nearby is None:
+        return ends
+    chosen = []
+    for side, (seen, row) in enumerate(zip(ends, rows, strict=True)):
+        shift = torch.randint(-1, len(nearby), (len(row),))  # -1: its own second
+        other = nearby[shift.clamp_min(0), side, row].to(seen)
+        chosen.append(torch.where((shift >= 0)[:, None].to(seen.device), other, seen))
+    return chosen[0], chosen[1]
 
 
 def end_loss(scores: Tensor, action_ids: Tensor, smoothing: float) -> Tensor:

@@ -4,7 +4,8 @@
         + gain * <MLP(encoded start or goal), projected step descriptions>
 
 h_t are the hidden states of the paper's decoder without noise, R_t the scores of the linear path. The linear path is
-not trained with the rest, so that an encoder that overfits its few examples cannot destroy it.
+not trained with the rest, so that an encoder that overfits its few examples cannot destroy it. A second network
+(`second_expert.py`) scores the same positions, and the chain takes a weighted mean of both.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from p3iv.errors import ConfigError
 from p3iv.planners.header import PlannerShape
 from p3iv.planners.layers import mlp
 from p3iv.planners.p3iv.network import P3IVNetwork
+from p3iv.planners.plus.second_expert import SecondExpert
 from p3iv.planners.ridge import PENALTIES, GroupedRidge, RidgeFit
 from p3iv.plans.chain import Chain, RescoredChain
 from p3iv.plans.transitions import log_transitions
@@ -159,7 +161,7 @@ class Effects(nn.Module):
 
     def terms(self, start: Tensor, goal: Tensor) -> tuple[Array, Array]:
         """What single actions (B, A) and pairs of actions (A, A) add to the fit of a plan at weight 1."""
-        return self.each(start, goal), _as_array(self.overlap)
+        return self.each(start, goal), as_array(self.overlap)
 
     def rescore(self, chain: Chain, pairs: Sequence[tuple[Tensor, Tensor]]) -> Chain:
         """Rescore the likeliest plans of a chain by their fit; the chain itself if the weight is 0."""
@@ -167,15 +169,15 @@ class Effects(nn.Module):
         if not weight:
             return chain
         each = np.concatenate([self.each(*pair) for pair in pairs])
-        return RescoredChain.over(chain, weight * each, weight * _as_array(self.overlap))
+        return RescoredChain.over(chain, weight * each, weight * as_array(self.overlap))
 
     def each(self, start: Tensor, goal: Tensor) -> Array:
         """What single actions add to the fit of a plan at weight 1: (B, A).
 
         In double precision: weights of up to 300 would magnify the rounding of sums over features.
         """
-        change = _as_array(goal - start) * _as_array(self.units) - _as_array(self.offset)
-        return 2 * change @ _as_array(self.effects).T
+        change = as_array(goal - start) * as_array(self.units) - as_array(self.offset)
+        return 2 * change @ as_array(self.effects).T
 
 
 @dataclass(frozen=True)
@@ -189,20 +191,27 @@ class PlusOutput:
 
 
 class ChainNetwork(nn.Module):
-    """A network whose scores and transitions form a chain."""
+    """Two networks whose scores and transitions, joined, form a chain; the second one may be missing."""
 
     config: Config
     log_transitions: Tensor  # (A, A), of exponent 1
     log_beta: nn.Parameter
+    second: SecondExpert | None
+    second_weight: Tensor  # () of the second network, if there is one: its share in the chain that decodes
+
+    @property
+    def first_beta(self) -> Tensor:
+        """The exponent of the transitions without the second network: ()."""
+        return self.log_beta.exp()
 
     @property
     def beta(self) -> Tensor:
-        """The exponent of the transitions: ()."""
-        return self.log_beta.exp()
+        """The exponent of the transitions of the chain that decodes: ()."""
+        return self.first_beta if self.second is None else self.first_beta.lerp(self.second.beta, self.second_weight)
 
 
 class P3IVPlusNetwork(ChainNetwork):
-    """The paper's planner, a linear path, two end heads, and transitions."""
+    """The paper's planner, a linear path, two end heads, transitions, and a second network."""
 
     language: Tensor  # (A, F_l)
     temperature: Tensor  # () of the emissions
@@ -224,6 +233,8 @@ class P3IVPlusNetwork(ChainNetwork):
         self.log_beta = nn.Parameter(torch.zeros(()), requires_grad=plus.learned_beta)
         self.end_gain = nn.Parameter(torch.full((2, 1), plus.gain))
         self.end_heads = nn.ModuleList(mlp(width, config.model.head_hidden, width) for _ in range(2))
+        self.second = SecondExpert(shape, shape.horizon, width, learns_beta=plus.learned_beta) if plus.second else None
+        self.register_buffer("second_weight", torch.tensor(0.5) if plus.second else None)
         self.register_buffer("language", torch.zeros(shape.num_actions, shape.target_width))
         self.register_buffer("log_transitions", torch.zeros(shape.num_actions, shape.num_actions))
         self.register_buffer("temperature", torch.ones(()))
@@ -232,7 +243,10 @@ class P3IVPlusNetwork(ChainNetwork):
     def fit(self, data: PlanningData) -> None:
         """Fit what is not trained: feature scale, transitions, linear path and effects."""
         plus = self.config.plus
-        self.base.fit_scale(torch.cat((data.train.start, data.train.goal)))
+        observations = torch.cat((data.train.start, data.train.goal))
+        self.base.fit_scale(observations)
+        if self.second is not None:
+            self.second.fit(observations)
         sequences = data.train_sequences, data.val_sequences
         self.log_transitions.copy_(torch.from_numpy(log_transitions(*sequences, len(data.names), plus.backoff)))
         if data.language is not None:
@@ -248,7 +262,7 @@ class P3IVPlusNetwork(ChainNetwork):
             self.effects.fit(data.train)
 
     def forward(self, start: Tensor, goal: Tensor, linear_scores: Tensor | None = None) -> PlusOutput:
-        """Score every action at every position; `linear_scores` (B, T, A) replace those of the linear path."""
+        """The scores of the first network; `linear_scores` (B, T, A) replace those of the linear path."""
         plus, emissions = self.config.plus, start.new_zeros(())
         states = ends = None
         observed, descriptions = self.base.encode(start, goal), self.base.encode_target(self.language)
@@ -265,14 +279,21 @@ class P3IVPlusNetwork(ChainNetwork):
             emissions = emissions + functional.pad(ends[:, 1:], (0, 0, between, 0))
         return PlusOutput(emissions, states, ends, descriptions)
 
+    def emissions(self, start: Tensor, goal: Tensor) -> Tensor:
+        """The scores of the chain that decodes: (B, F) twice -> (B, T, A)."""
+        first: Tensor = self(start, goal).emissions
+        if self.second is None:
+            return first
+        return first.lerp(self.second.score_pairs(start, goal).emissions, self.second_weight)
+
     def chain(self, start: Tensor, goal: Tensor, *, size: int = NUM_PAIRS) -> Chain:
         """The chain that decodes and samples, one per pair.
 
         `size` pairs at a time go through the network. With 1, the neighbours of a pair do not change its numbers.
         """
         pairs = list(zip(start.split(size), goal.split(size), strict=True))
-        emissions = np.concatenate([_as_array(self(*pair).emissions / self.temperature) for pair in pairs])
-        chain = Chain(emissions, _as_array(self.beta * self.log_transitions))
+        emissions = np.concatenate([as_array(self.emissions(*pair) / self.temperature) for pair in pairs])
+        chain = Chain(emissions, as_array(self.beta * self.log_transitions))
         return self.effects.rescore(chain, pairs)
 
     def _score_ends(self, observed: Tensor, descriptions: Tensor) -> Tensor:
@@ -282,5 +303,6 @@ class P3IVPlusNetwork(ChainNetwork):
         return scores
 
 
-def _as_array(tensor: Tensor) -> Array:
+def as_array(tensor: Tensor) -> Array:
+    """A tensor in double precision, without its graph."""
     return tensor.detach().cpu().double().numpy()

@@ -13,13 +13,15 @@ from p3iv.metrics.plans import accuracies, ious, successes
 from p3iv.metrics.references import references_of
 from p3iv.planners.base import BasePlanner, Sync
 from p3iv.planners.header import SelectionScore
-from p3iv.planners.plus.learner import HeldOutScores, PlusLearner
-from p3iv.planners.plus.network import P3IVPlusNetwork, video_numbers
+from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, train_second
+from p3iv.planners.plus.network import ChainNetwork, P3IVPlusNetwork, as_array, video_numbers
+from p3iv.planners.plus.second_expert import SecondExpert
 from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
 from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
 from p3iv.types import Array, PlanScores
 
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
+SECOND_WEIGHTS = (0.0, 0.2, 0.35, 0.5, 0.65)  # of the second network
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the effects
 MIN_GAIN = 3.0  # standard errors that a weight must gain to be chosen
 NLL_WEIGHT = 2.0  # percent points of success rate + accuracy + IoU that one nat counts for
@@ -33,7 +35,7 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
 
     preset = "p3iv-plus"
     own_settings = ("plus.",)
-    chosen_buffers = ("temperature", "effects.weight")
+    chosen_buffers = ("second_weight", "temperature", "effects.weight")
     # It has a schedule of its own, no critic and no latents, and its chain takes the place of the action loss.
     unused_settings = (
         "optim.decay",
@@ -42,7 +44,6 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         "loss.adversarial",
         "loss.diversity",
         "loss.latents",
-        "plus.second",
     )
 
     @classmethod
@@ -51,6 +52,7 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         parts = {"linear path": plus.linear, "decoder": plus.decoder, "end heads": plus.end_heads}
         inputs = ", ".join(name for name, is_on in parts.items() if is_on)
         how = "through the chain" if plus.chain else "position by position"
+        inputs += " and a second network" if plus.second else ""
         effects = "; plans reweighted by their effects" if plus.effects else ""
         score = f"SR + mAcc + mIoU - {NLL_WEIGHT:g} NLL"
         return f"a chain fed by {inputs}; trained {how}{effects}; chosen by {score} of that chain"
@@ -59,6 +61,11 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
     def nearby_s(cls, config: Config) -> int:
         return config.plus.nearby if config.plus.linear else 0
 
+    def fit(self, data: PlanningData) -> None:
+        super().fit(data)
+        if self.second is not None:
+            train_second(self.second, data, self.config)
+
     def make_learner(self, data: PlanningData, sync: Sync) -> PlusLearner:
         return PlusLearner(self, HeldOutScores.of(self, data), sync=sync)
 
@@ -66,15 +73,16 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         return ChainSampler(self, settings)
 
     def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
-        emissions: Tensor = self(start, goal).emissions
-        return emissions
+        return self.emissions(start, goal)
 
     def plan(self, start: Tensor, goal: Tensor) -> Tensor:
         return torch.from_numpy(self.chain(start, goal).best_paths()[0]).to(start.device)
 
     def calibrate(self, data: PlanningData) -> None:
-        """Choose the temperature of the emissions and the weight of the effects of a plan."""
+        """Choose the weight of the second network, the temperature of the emissions and the weight of the effects."""
         self.effects.weight.zero_()
+        if self.second is not None:
+            choose_second_weight(self, self.second, data.val)
         if self.config.plus.calibrated:
             choose_temperature(self, data)
         if self.config.plus.effects:
@@ -100,6 +108,40 @@ class ChainSampler:
         place = self.planner.scale
         chain = self.planner.chain(torch.as_tensor(start).to(place), torch.as_tensor(goal).to(place), size=1)
         return draws_of(chain, self._uniforms)
+
+
+@torch.no_grad()
+def choose_second_weight(planner: P3IVPlusNetwork, second: SecondExpert, val: WindowTensors) -> None:
+    """Choose the share of the second network under which the plans of validation windows are most probable."""
+    planner.eval()
+    part = val.take(some_rows(len(val)))
+    start, goal = part.start.to(planner.scale), part.goal.to(planner.scale)
+    both = planner(start, goal).emissions, second.score_pairs(start, goal).emissions
+    logs = second_likelihoods(planner, both, part.action_ids)
+    planner.second_weight.fill_(SECOND_WEIGHTS[int(logs.argmax())])
+
+
+def second_likelihoods(planner: ChainNetwork, both: tuple[Tensor, Tensor], action_ids: Tensor) -> Array:
+    """The log-likelihood of plans (N, T) with each of `SECOND_WEIGHTS`: (len(SECOND_WEIGHTS),).
+
+    Args:
+        planner: with a second network.
+        both: scores of the first and of the second network, (N, T, A) each.
+        action_ids: the plans.
+    """
+    if planner.second is None:
+        raise AssertionError("there is no second network")
+    logs, rows = [], np.arange(len(action_ids))
+    for weight in SECOND_WEIGHTS:
+        beta = planner.first_beta.lerp(planner.second.beta, weight)
+        chain = Chain(as_array(both[0].lerp(both[1], weight)), as_array(beta * planner.log_transitions))
+        logs.append(chain.log_probability(action_ids.numpy(), rows).clip(_MIN_LOG).sum())
+    return np.array(logs)
+
+
+def some_rows(number: int) -> Tensor:
+    """At most `_MAX_WINDOWS` of so many windows, the same ones every time."""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
 
 
 def choose_temperature(planner: P3IVPlusNetwork, data: PlanningData) -> None:
@@ -131,7 +173,7 @@ def choose_weight(planner: P3IVPlusNetwork, val: WindowTensors) -> None:
     """Choose the weight of the effects with the largest gain on validation windows, or 0 without a clear gain."""
     planner.eval()
     planner.effects.weight.zero_()
-    rows = torch.randperm(len(val), generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
+    rows = some_rows(len(val))
     start, goal = (side[rows].to(planner.scale) for side in (val.start, val.goal))
     terms = planner.effects.terms(start, goal)
     gains = weight_gains(planner.chain(start, goal), terms, val.action_ids[rows])

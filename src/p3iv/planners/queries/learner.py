@@ -12,11 +12,11 @@ from torch.nn import functional
 from p3iv.data.tensors import PlanningData
 from p3iv.planners.base import Batch, Sync
 from p3iv.planners.p3iv.losses import language_loss
-from p3iv.planners.plus.learner import ChainLearner, end_losses, fit_fold_transitions
+from p3iv.planners.plus.learner import SECOND_RATE, ChainLearner, end_losses, fit_fold_transitions, see_nearby
 from p3iv.planners.queries.evidence import QueryTensors, query_of_windows
 from p3iv.planners.queries.experts import HeldOutScores
 from p3iv.planners.queries.network import OwnVideo, QueryNetwork, closed_scores_of, place_scores
-from p3iv.planners.queries.second_expert import SecondExpert
+from p3iv.planners.queries.second_expert import SecondQueryExpert
 from p3iv.plans.evidence import EVIDENCE, GOAL, PROCEDURE, START
 
 # How often a training query has each piece of evidence.
@@ -32,8 +32,7 @@ FACTORS = (
     "log_beta",
 )
 FACTOR_RATE = 3.0  # times the learning rate of the networks
-SECOND_RATE = 3.0  # the same for the second expert, which is shallow
-PROCEDURE_WEIGHT = 0.5  # of the auxiliary task of the second expert: to name the procedure
+PROCEDURE_WEIGHT = 0.5  # of the auxiliary task of the second network: to name the procedure
 
 
 class QueryLearner(ChainLearner):
@@ -46,13 +45,14 @@ class QueryLearner(ChainLearner):
         plus, size = planner.config.plus, planner.config.optim.batch_size
         transitions, fold = fit_fold_transitions(data, plus.backoff, plus.folds)
         numbers = data.train.lengths.bincount()
-        super().__init__(planner, transitions, fold, steps_per_epoch=int((-(-numbers // size)).sum()), sync=sync)
+        steps = int((-(-numbers // size)).sum())
+        super().__init__(planner, planner.config, transitions, fold, steps_per_epoch=steps, sync=sync)
         self.held_out, self._train = held_out, data.train
         self._shares = torch.tensor([SHARES[name] for name in EVIDENCE])
         self._counts, self._video = _count_videos(data)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """The factors of the closed-form scores, a few numbers, and the second expert learn faster than the rest."""
+        """The factors of the closed-form scores, a few numbers, and the second network learn faster than the rest."""
         few = [getattr(self.trained, name) for name in FACTORS]
         second = [] if self.trained.second is None else list(self.trained.second.parameters())
         faster = {id(one) for one in (*few, *second)}
@@ -81,11 +81,11 @@ class QueryLearner(ChainLearner):
             terms["second"] = self._second_loss(self.trained.second, query, batch.rows, batch.action_ids)
         return terms
 
-    def _second_loss(self, second: SecondExpert, query: QueryTensors, rows: Tensor, action_ids: Tensor) -> Tensor:
-        """The sum of the second expert's own terms; it shares no parameter with the rest."""
+    def _second_loss(self, second: SecondQueryExpert, query: QueryTensors, rows: Tensor, action_ids: Tensor) -> Tensor:
+        """The sum of the second network's own terms; it shares no parameter with the rest."""
         plus, query = self.config.plus, self._see_nearby(query, rows)
         with self._autocast:
-            out = second(query, self.trained.positions(action_ids.shape[1]))
+            out = second.score_query(query, self.trained.positions(action_ids.shape[1]))
         emissions = out.emissions.to(query.start)
         terms = list(self.chain_terms(emissions, second.beta, action_ids, self.fold[rows]).values())
         each = end_losses(out.end_scores.to(query.start), action_ids, plus.label_smoothing)  # (B, 2)
@@ -96,15 +96,9 @@ class QueryLearner(ChainLearner):
 
     def _see_nearby(self, query: QueryTensors, rows: Tensor) -> QueryTensors:
         """The same queries, each start and goal seen at its own second or at one nearby, at random."""
-        nearby, held_out = self._train.nearby, self.held_out
-        if nearby is None:
-            return query
-        ends = []
-        for side, (seen, moment) in enumerate(((query.start, held_out.start_row), (query.goal, held_out.goal_row))):
-            shift = torch.randint(-1, len(nearby), (len(rows),))  # -1: its own second
-            other = nearby[shift.clamp_min(0), side, moment[rows]].to(seen)
-            ends.append(torch.where((shift >= 0)[:, None].to(seen.device), other, seen))
-        return replace(query, start=ends[0], goal=ends[1])
+        moments = self.held_out.start_row[rows], self.held_out.goal_row[rows]
+        start, goal = see_nearby((query.start, query.goal), self._train.nearby, moments)
+        return replace(query, start=start, goal=goal)
 
     def _query(self, rows: Tensor, uniforms: Tensor, like: Tensor) -> QueryTensors:
         """The queries of training windows, with the evidence that the uniform numbers choose."""

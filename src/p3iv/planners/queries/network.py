@@ -31,7 +31,7 @@ from p3iv.planners.plus.network import ChainNetwork, Effects
 from p3iv.planners.queries.evidence import QueryTensors
 from p3iv.planners.queries.experts import ClosedScores, Experts, HeldOutScores
 from p3iv.planners.queries.following import FollowModel
-from p3iv.planners.queries.second_expert import SecondExpert
+from p3iv.planners.queries.second_expert import SecondQueryExpert
 from p3iv.plans.evidence import GOAL, HISTORY, PROCEDURE, START
 from p3iv.plans.transitions import log_transitions
 
@@ -63,7 +63,7 @@ class QueryNetwork(ChainNetwork):
     """The parts above, and the transitions of their chain."""
 
     language: Tensor  # (A, F_l)
-    second_weight: Tensor  # () of the second expert: its share in the chain that decodes
+    second: SecondQueryExpert | None
 
     def __init__(self, shape: PlannerShape, config: Config) -> None:
         super().__init__()
@@ -89,8 +89,10 @@ class QueryNetwork(ChainNetwork):
         self.log_beta = nn.Parameter(torch.tensor(math.log(BETA)), requires_grad=plus.learned_beta)
         self.end_gain = nn.Parameter(torch.full((2, 1), plus.gain))
         self.end_heads = nn.ModuleList(mlp(width, config.model.head_hidden, width) for _ in range(2))
-        self.second = SecondExpert(shape, self.horizons, width, learns_beta=plus.learned_beta) if plus.second else None
-        self.register_buffer("second_weight", torch.tensor(0.5 if plus.second else 0.0))
+        self.second = (
+            SecondQueryExpert(shape, self.horizons, width, learns_beta=plus.learned_beta) if plus.second else None
+        )
+        self.register_buffer("second_weight", torch.tensor(0.5) if plus.second else None)
         self.register_buffer("language", torch.zeros(shape.num_actions, shape.target_width))
         self.register_buffer("log_transitions", torch.zeros(shape.num_actions, shape.num_actions))
 
@@ -144,22 +146,12 @@ class QueryNetwork(ChainNetwork):
         emissions = emissions + at_position(has_goal[:, 0] * ends[:, 1], horizon - 1, horizon)
         return QueryOutput(emissions, self.base.state_head(hidden), ends, descriptions)
 
-    @property
-    def first_beta(self) -> Tensor:
-        """The exponent of the transitions without the second expert: ()."""
-        return self.log_beta.exp()
-
-    @property
-    def beta(self) -> Tensor:
-        """The exponent of the transitions of the chain that decodes: ()."""
-        return self.first_beta if self.second is None else self.first_beta.lerp(self.second.beta, self.second_weight)
-
     def emissions(self, query: QueryTensors, horizon: int) -> Tensor:
         """The scores of the chain that decodes: (B, T, A)."""
         first: Tensor = self(query, horizon).emissions
         if self.second is None:
             return first
-        return first.lerp(self.second(query, self.positions(horizon)).emissions, self.second_weight)
+        return first.lerp(self.second.score_query(query, self.positions(horizon)).emissions, self.second_weight)
 
     def infer_procedure(self, query: QueryTensors, found: ClosedScores) -> Tensor:
         """The probabilities of the procedures: as given, or inferred from what is seen, (B, P)."""

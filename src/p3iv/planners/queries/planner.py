@@ -14,21 +14,27 @@ from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.base import BasePlanner, Sync
 from p3iv.planners.header import PlannerShape, SelectionScore
-from p3iv.planners.plus.network import NUM_PAIRS
-from p3iv.planners.plus.planner import NLL_WEIGHT, best_temperature, best_weight, mean_nll, weight_gains
+from p3iv.planners.plus.network import NUM_PAIRS, as_array
+from p3iv.planners.plus.planner import (
+    NLL_WEIGHT,
+    SECOND_WEIGHTS,
+    best_temperature,
+    best_weight,
+    mean_nll,
+    second_likelihoods,
+    weight_gains,
+)
 from p3iv.planners.queries.evidence import QueryTensors, query_of, query_of_windows
 from p3iv.planners.queries.learner import QueryLearner
 from p3iv.planners.queries.lengths import LengthModel
 from p3iv.planners.queries.network import QueryNetwork
-from p3iv.planners.queries.second_expert import SecondExpert
+from p3iv.planners.queries.second_expert import SecondQueryExpert
 from p3iv.plans.chain import Chain
 from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
 from p3iv.plans.evidence import EVIDENCE, GOAL, HISTORY, START, Addends, Answer, Answers, Evidence, shapley_addends
 from p3iv.plans.lengths import length_clues
 from p3iv.plans.step_filter import FollowNumbers
 from p3iv.types import Array, PlanScores, mean_scores
-
-SECOND_WEIGHTS = (0.0, 0.2, 0.35, 0.5, 0.65)  # of the second expert
 
 _MAX_WINDOWS = 128  # of one length, that weights are chosen on
 _MAX_QUERIES = 128  # answered at a time
@@ -138,21 +144,21 @@ class QueryPlanner(QueryNetwork, BasePlanner):
     @torch.no_grad()
     def score_under_way(self, evidence: Evidence) -> Array:
         """Scores of the step under way at moments, the last one for no step: (N, A + 1)."""
-        return _as_array(self.score_step_under_way(query_of(evidence, self.shape, self.log_transitions)))
+        return as_array(self.score_step_under_way(query_of(evidence, self.shape, self.log_transitions)))
 
     @torch.no_grad()
     def addends(self, query: QueryTensors, horizon: int) -> Addends:
         """What every piece of evidence adds to the log emissions of a query: (T, A) each."""
 
         def score(subsets: Array) -> Array:
-            return _as_array(self.log_emissions(query.with_has(torch.from_numpy(subsets).to(query.has)), horizon))
+            return as_array(self.log_emissions(query.with_has(torch.from_numpy(subsets).to(query.has)), horizon))
 
-        return shapley_addends(_as_array(query.has[0]), score)
+        return shapley_addends(as_array(query.has[0]), score)
 
     def chain(self, query: QueryTensors, horizon: int, *, size: int = NUM_PAIRS) -> Chain:
         """The chains of queries of one length; `size` of them at a time go through the network."""
-        emissions = np.concatenate([_as_array(self.log_emissions(part, horizon)) for part in query.split(size)])
-        chain = Chain(emissions, _as_array(self.beta * self.log_transitions))
+        emissions = np.concatenate([as_array(self.log_emissions(part, horizon)) for part in query.split(size)])
+        chain = Chain(emissions, as_array(self.beta * self.log_transitions))
         is_seen = bool(query.has[:, [START, GOAL]].all())
         return self.effects.rescore(chain, [(query.start, query.goal)]) if is_seen else chain
 
@@ -162,7 +168,7 @@ class QueryPlanner(QueryNetwork, BasePlanner):
 
     @torch.no_grad()
     def calibrate(self, data: PlanningData) -> None:
-        """Choose on validation windows: the weight of the second expert, temperatures, the weight of the effects."""
+        """Choose on validation windows: the weight of the second network, temperatures, the weight of the effects."""
         self.eval()
         self.temperature.fill_(1.0)
         self.effects.weight.zero_()
@@ -196,19 +202,16 @@ class QueryPlanner(QueryNetwork, BasePlanner):
         has[:, HISTORY] *= has_history.to(has)
         return self.chain(replace(query, has=has), horizon)
 
-    def _weigh_second(self, second: SecondExpert, val: WindowTensors) -> None:
-        """Choose the weight of the second expert under which plans of several steps are most probable."""
+    def _weigh_second(self, second: SecondQueryExpert, val: WindowTensors) -> None:
+        """Choose the weight of the second network under which plans of several steps are most probable."""
         logs = np.zeros(len(SECOND_WEIGHTS))
         for horizon in self.horizons:
             windows, _ = val.of_length(horizon)
             if horizon > 1 and len(windows):
                 part = windows.take(_some_rows(len(windows)))
-                query, rows = self._query_of(part), np.arange(len(part))
-                first, other = self(query, horizon).emissions, second(query, self.positions(horizon)).emissions
-                for number, weight in enumerate(SECOND_WEIGHTS):
-                    beta = torch.lerp(self.first_beta, second.beta, weight)
-                    chain = Chain(_as_array(torch.lerp(first, other, weight)), _as_array(beta * self.log_transitions))
-                    logs[number] += chain.log_probability(part.action_ids.numpy(), rows).sum()
+                query = self._query_of(part)
+                other = second.score_query(query, self.positions(horizon)).emissions
+                logs += second_likelihoods(self, (self(query, horizon).emissions, other), part.action_ids)
         self.second_weight.fill_(SECOND_WEIGHTS[int(logs.argmax())])
 
     def _weigh_effects(self) -> None:
@@ -250,7 +253,7 @@ class QueryPlanner(QueryNetwork, BasePlanner):
 
     def _clues(self, query: QueryTensors, chains: tuple[Chain, ...]) -> Array:
         is_seen = bool(query.has[:, [START, GOAL]].all())
-        length_fit = _as_array(self.experts.score_lengths(query.start, query.goal)) if is_seen else None
+        length_fit = as_array(self.experts.score_lengths(query.start, query.goal)) if is_seen else None
         return length_clues(chains, length_fit)
 
     def _query_of(self, windows: WindowTensors, *wanted: str) -> QueryTensors:
@@ -278,7 +281,3 @@ class QuerySampler:
 def _some_rows(number: int) -> Tensor:
     """At most `_MAX_WINDOWS` of so many windows, the same ones every time."""
     return torch.randperm(number, generator=torch.Generator().manual_seed(0))[:_MAX_WINDOWS]
-
-
-def _as_array(tensor: Tensor) -> Array:
-    return tensor.detach().cpu().double().numpy()
