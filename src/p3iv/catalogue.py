@@ -67,6 +67,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "p3iv-deterministic": _DETERMINISTIC,
     "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
     "p3iv-plus-lengths": _DETERMINISTIC | {"optim.epochs": None, "optim.min_epochs": 3, "optim.batch_size": 64},
+    "schema": _SUCCESSOR | {"model.heads": 32, "optim.learning_rate": 4e-3},
     "viterbi-plan-net": _SUCCESSOR
     | {"model.layers": 1, "model.heads": 1, "model.head_hidden": 256, "optim.learning_rate": 9e-4},
     "tiny": {

@@ -32,8 +32,8 @@ from p3iv.training.loop import TrainRequest, train
 from p3iv.types import Progress
 from runs import quick
 
-LEARNED = ("wltdo", "uaaa", "upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug", "viterbi-plan-net")
-CHAINS = ("p3iv", "p3iv-plus", "viterbi-plan-net")
+LEARNED = ("wltdo", "uaaa", "upn", "ddn", "plate", "ext-gail", "ext-gail-no-aug", "schema", "viterbi-plan-net")
+CHAINS = ("p3iv", "p3iv-plus", "schema", "viterbi-plan-net")
 
 
 @pytest.mark.parametrize("name", PLANNERS)
@@ -131,7 +131,7 @@ def stop_after_one(at: Progress) -> None:
         raise Stop
 
 
-@pytest.mark.parametrize("name", ["ext-gail", "upn", "p3iv-plus", "viterbi-plan-net"])
+@pytest.mark.parametrize("name", ["ext-gail", "upn", "p3iv-plus", "schema", "viterbi-plan-net"])
 def test_a_resumed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     name: str, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_dataset_without_times_of_steps_is_refused(dataset: Dataset, tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 def test_every_learned_planner_can_fit_64_windows(name: str, data: PlanningData) -> None:
-    config = quick(name, model__width=64)
+    config = quick(name, model__width=64, successor__input_dropout=0.0)
     torch.manual_seed(0)
     planner = planner_class(name)(PlannerShape.of(data, config), config)
     planner.fit(data)
@@ -195,7 +195,7 @@ def test_every_learned_planner_can_fit_64_windows(name: str, data: PlanningData)
             best = max(best, float((plans == train_.action_ids[few]).all(dim=1).double().mean()))
             if best == 1.0:
                 break
-    assert best >= {"upn": 0.8, "viterbi-plan-net": 0.9}.get(name, 1.0)
+    assert best >= {"upn": 0.8, "schema": 0.95}.get(name, 1.0)
 
 
 @pytest.mark.slow
@@ -203,7 +203,7 @@ def test_every_learned_planner_can_fit_64_windows(name: str, data: PlanningData)
 def test_every_learned_planner_is_ten_times_as_accurate_as_random_on_held_out_windows(
     name: str, dataset: Dataset, data: PlanningData, tmp_path: Path
 ) -> None:
-    epochs = 9 if name == "plate" else 18
+    epochs = {"plate": 9, "schema": 36}.get(name, 18)
     train(TrainRequest(dataset, tmp_path / "run", quick(name, model__width=64, optim__epochs=epochs)))
     trained = load_planner(tmp_path / "run" / BEST)
     with torch.no_grad():
