@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from p3iv.data.tensors import PlanningData
+from p3iv.errors import ConfigError
 from p3iv.planners.base import Batch
 from p3iv.planners.header import PlannerShape
+from p3iv.planners.registry import planner_class
 from p3iv.planners.successors.states import log_plan_transitions, procedure_ranks
 from p3iv.planners.successors.viterbi_plan_net import ViterbiPlanNet, chain_marginals
 from runs import quick
@@ -101,6 +104,15 @@ def planner(data: PlanningData) -> ViterbiPlanNet:
     planner = ViterbiPlanNet(PlannerShape.of(data, config), config)
     planner.fit(data)
     return planner.eval()
+
+
+@pytest.mark.parametrize("name", ["schema", "viterbi-plan-net"])
+def test_a_dataset_without_step_texts_is_refused(name: str, data: PlanningData) -> None:
+    config, without = quick(name), replace(data, language=None)
+    with pytest.raises(
+        ConfigError, match=rf"planner={name} .* needs language\.npz\. Make it with `p3iv data embed DIR`"
+    ):
+        planner_class(name)(PlannerShape.of(without, config), config).fit(without)
 
 
 @torch.no_grad()

@@ -3,8 +3,9 @@
 Start and goal become states by a linear encoder, behind strong dropout. A contrastive loss aligns the start with what
 is said of the state before the first action, the goal with what is said of the state after the last one. The papers let
 a language model write these texts, three of each kind per action; here the embedding of the step's own text stands in
-for all of them. One text cannot tell before from after, so each kind has a linear map of its own. That is the published
-encoder applied to [text; 0] before an action and to [0; text] after it.
+for all of them. One text cannot tell before from after, so each kind has a linear map of its own: the published encoder
+applied to [text; 0] before an action and to [0; text] after it. With one map for both, ViterbiPlanNet had 7.5 / 12.5 /
+15.4 on validation windows of CaptainCook4D, with two 8.8 / 13.4 / 16.1 (success rate, accuracy, IoU; T = 3, one seed).
 
 A head tells the procedure, which only trains the states (ViterbiPlanNet) or also enters the decoders (SCHEMA). Both
 planners decode with transitions counted in the training plans, so both are chains with exact probabilities.
