@@ -24,9 +24,9 @@ before the action after it. What is left open, or differs between text and code,
 - The preset has the code's batch size, epochs, dropout, AdamW (weight decay 0.01), widths and 32 heads, and its
   learning rate for CrossTask, 4e-3 (NIV 3e-3, COIN 5e-3).
 
-Attention to 2A descriptions takes most of the time, in proportion to the heads. With the preset, 150 CPU s are 18 epochs
-on CaptainCook4D, far from convergence; 8 heads and smaller batches take more steps in that time. Worth searching on
-validation windows (8 combinations): model.heads 8 and 32; optim.batch_size 64 and 256; optim.learning_rate 1e-3 and
+Attention to 2A descriptions takes most of the time, in proportion to the heads. With the preset, 150 CPU s are 18
+epochs on CaptainCook4D, far from convergence; 8 heads and smaller batches take more steps in that time. Worth searching
+on validation windows (8 combinations): model.heads 8 and 32; optim.batch_size 64 and 256; optim.learning_rate 1e-3 and
 4e-3.
 """
 
