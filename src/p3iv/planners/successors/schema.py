@@ -6,7 +6,7 @@ to the descriptions of all actions. Viterbi decodes with the transitions of the 
 
 The losses: cross-entropy of the actions, of the alignment (`successors.states`) and of the procedure, and 0.1 times the
 squared distance of an imagined state from its description, the mean of what is said after the action before it and
-before the action after it. What is left open, or differs between text and code, and how we settled it:
+before the action after it. The method follows the published code; where we had to choose, or depart from it:
 
 - Three texts of each kind per action, written by a language model: the embedding of the step's own text stands in for
   them (`successors.states`), so the decoders attend to 2A descriptions instead of 6A.

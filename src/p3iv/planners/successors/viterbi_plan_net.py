@@ -13,7 +13,7 @@ all plans.
 The network: two states (`successors.states`), one block of self-attention over them, then one hidden layer with a
 sigmoid that scores all positions at once. The losses, of equal weight: the squared error of the marginals, mean over
 positions and actions; the alignment of the states with texts; and the squared error of the scores of the procedure,
-without a softmax. What is left open, or differs between text and code, and how we settled it:
+without a softmax. The method follows the published code; where we had to choose, or depart from it:
 
 - Texts of states written by a language model: the embedding of the step's own text stands in (`successors.states`).
 - The code recommends by a second Viterbi, over the marginals, with the transitions again and without the floor; it
