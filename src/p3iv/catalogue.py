@@ -54,12 +54,22 @@ TRACKER_NAMES: Final = ("tensorboard", "mlflow", "wandb")
 
 _DETERMINISTIC: Final = {"model.noise_width": 0, "loss.adversarial": 0.0, "loss.diversity": 0.0}
 
+_SUCCESSOR: Final = {  # what the published code of ViterbiPlanNet and SCHEMA has in common
+    "model.feed_forward": 256,
+    "model.dropout": 0.2,
+    "optim.epochs": 500,
+    "optim.batch_size": 256,
+}
+
 # What each preset changes.
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "p3iv": {},
     "p3iv-deterministic": _DETERMINISTIC,
     "p3iv-plus": _DETERMINISTIC | {"optim.epochs": None, "optim.batch_size": 64},
     "p3iv-plus-lengths": _DETERMINISTIC | {"optim.epochs": None, "optim.min_epochs": 3, "optim.batch_size": 64},
+    "schema": _SUCCESSOR | {"model.heads": 32, "optim.learning_rate": 4e-3},
+    "viterbi-plan-net": _SUCCESSOR
+    | {"model.layers": 1, "model.heads": 1, "model.head_hidden": 256, "optim.learning_rate": 9e-4},
     "tiny": {
         "model.width": 64,
         "model.feed_forward": 128,
@@ -381,6 +391,7 @@ class LossTerm:
 
 
 _STEPS = "Losses of steps and descriptions"
+_ALIGNMENT = "Loss of the alignment with texts"
 _CRITIC = "Adversarial loss and loss of the critic"
 _ACCURACY = "Accuracy of the critic"
 LOSS_TERMS = {
@@ -388,9 +399,19 @@ LOSS_TERMS = {
     for term in (
         LossTerm("chain", "chain", "minus the log probability of the right plan", _STEPS),  # P3IV+
         LossTerm("ends", "ends", "the same for the first and the last step, seen alone", _STEPS),  # P3IV+
+        LossTerm(
+            "marginals", "marginals", "squared error of the probabilities of the steps", "Loss of the marginals"
+        ),  # ViterbiPlanNet
         LossTerm("action", "action", "minus the log probability of the right steps", _STEPS),
         LossTerm("language", "language", "the same for the descriptions of the steps", _STEPS),
         LossTerm("state", "state", "distance to the features of the states in between", "Loss of imagined states"),
+        LossTerm(
+            "described", "described", "distance to the texts of the states in between", "Loss of described states"
+        ),  # SCHEMA
+        LossTerm(
+            "alignment", "alignment", "of start and goal with the texts of the first and the last step", _ALIGNMENT
+        ),  # ViterbiPlanNet and SCHEMA
+        LossTerm("procedure", "procedure", "error of the guessed procedure", "Loss of the procedure"),  # the same two
         LossTerm(
             "context", "context", "distance of the context to a standard normal", "Loss of the context"
         ),  # Ext-GAIL

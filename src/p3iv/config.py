@@ -141,6 +141,18 @@ class BaselineConfig(PlannerSection):
 
 
 @dataclass(frozen=True, config=_CHECKS)
+class SuccessorConfig(PlannerSection):
+    """Choices of the planners that were published after P3IV; the file of each names those that it reads."""
+
+    input_dropout: float = setting(
+        0.4, "ViterbiPlanNet and SCHEMA: dropout on observations and step embeddings", ge=0, le=0.9
+    )
+    transition_floor: float = setting(
+        1e-10, "ViterbiPlanNet and SCHEMA: probability of a transition that no training plan has", gt=0, le=1
+    )
+
+
+@dataclass(frozen=True, config=_CHECKS)
 class PlusConfig(PlannerSection):
     """The parts of P3IV+, each with a switch: what feeds its chain, how it is trained, what is calibrated after it."""
 
@@ -246,6 +258,7 @@ class Config(Section):
     loss: LossConfig = plain_field(default_factory=LossConfig)
     optim: OptimConfig = plain_field(default_factory=OptimConfig)
     baseline: BaselineConfig = plain_field(default_factory=BaselineConfig)
+    successor: SuccessorConfig = plain_field(default_factory=SuccessorConfig)
     plus: PlusConfig = plain_field(default_factory=PlusConfig)
 
     def __post_init__(self) -> None:

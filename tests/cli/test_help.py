@@ -230,7 +230,7 @@ def test_near_misses_are_suggested(wrong: object, meant: list[str]) -> None:
     [
         ("train d --out r --set optim.epoch=3", "There is no setting 'optim.epoch'. Did you mean optim.epochs?"),
         ("train d --out r --set model.foo=3", "There is no setting 'model.foo'. Those of model are width, layers"),
-        ("train d --out r --set nonsense=3", "one of data, model, loss, optim, baseline, plus, and itself"),
+        ("train d --out r --set nonsense=3", "one of data, model, loss, optim, baseline, successor, plus, and itself"),
         ("train d --out r --planner p3ivplus", "Did you mean p3iv-plus?"),
         ("train d --out r --preset tini", "Did you mean tiny?"),
         ("compare d --out r --planners grahp", "Did you mean graph?"),

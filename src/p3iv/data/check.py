@@ -139,7 +139,9 @@ def _check_language(dataset: Dataset) -> Iterator[Finding]:
     path = dataset.folder / "language.npz"
     if not os.path.lexists(path):
         if dataset.features is not None:  # otherwise `p3iv extract` writes both
-            what = "no language.npz, the embeddings of the step texts that p3iv and p3iv-plus learn from"
+            what = (
+                "no language.npz, the embeddings of the step texts that planners such as p3iv and p3iv-plus learn from"
+            )
             yield Finding("warning", f"{what}; make them with `p3iv data embed {dataset.folder}`")
         return
     known = set(read_language(path).names)

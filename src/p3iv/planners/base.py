@@ -21,7 +21,7 @@ from p3iv.data.tensors import PlanningData
 from p3iv.metrics.plans import score_plans
 from p3iv.planners.header import PlannerShape, SelectionScore
 from p3iv.plans.chain import Chain
-from p3iv.plans.draws import Sampler, SampleSettings
+from p3iv.plans.draws import Draws, Sampler, SampleSettings, chain_uniforms, draws_of, refuse_noise
 from p3iv.plans.evidence import Answer, Answers, Evidence
 from p3iv.plans.step_filter import FollowNumbers
 from p3iv.plans.transitions import Transitions
@@ -203,3 +203,33 @@ class BasePlanner(nn.Module, ABC):
     def selection_score(self, data: PlanningData, val: PlanScores) -> SelectionScore:
         """How good an epoch is on validation windows; by default success rate, then accuracy."""
         return val.success_rate, val.mean_accuracy
+
+
+class ChainPlanner(BasePlanner):
+    """A planner that is a chain: it recommends the most probable plan of the chain and draws exactly from it."""
+
+    @abstractmethod
+    def chain(self, start: Tensor, goal: Tensor, *, size: int = VALIDATION_BATCH) -> Chain:
+        """The chains of pairs (B, F), `size` of which go through the network at a time."""
+
+    def sampler(self, settings: SampleSettings) -> ChainSampler:
+        return ChainSampler(self, settings)
+
+    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
+        return torch.from_numpy(self.chain(start, goal).best_paths()[0]).to(start.device)
+
+
+class ChainSampler:
+    """Draws exactly, by forward filtering and backward sampling; all sampling modes give the same plans."""
+
+    def __init__(self, planner: ChainPlanner, settings: SampleSettings) -> None:
+        refuse_noise(settings, planner.config.planner)
+        self.planner = planner.eval()
+        self._uniforms = chain_uniforms(settings, planner.shape.horizon, rescored=True)
+
+    @torch.no_grad()
+    def draw(self, start: Array, goal: Array) -> Draws:
+        """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
+        place = next(iter(self.planner.state_dict().values()))
+        chain = self.planner.chain(torch.as_tensor(start).to(place), torch.as_tensor(goal).to(place), size=1)
+        return draws_of(chain, self._uniforms)

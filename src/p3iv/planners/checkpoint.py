@@ -119,7 +119,7 @@ def save_last(run: Path, learner: Learner, header: Header) -> None:
 def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     """The planner of a checkpoint file, in evaluation mode."""
     with open_checkpoint(path, "pt") as file:
-        header = _without_second(header_of(file.metadata(), path), file.keys())
+        header = header_of(file.metadata(), path)
         if header.config.optim.precision != "mixed":  # mixed precision is for training only
             check_precision(header.config.optim, torch.device(device))
         planner = _build(header, max_numbers=2 * sum(map(math.prod, _shapes_in(file).values())) + 2**20)
@@ -132,14 +132,6 @@ def load_planner(path: Path, *, device: str = "cpu") -> TrainedPlanner:
     row, paper = (matrices[kind].numpy() for kind in ("row", "paper"))
     transitions = Transitions(row, paper, float(matrices["smoothing"]))
     return TrainedPlanner(planner.to(device).eval(), transitions, header)
-
-
-def _without_second(header: Header, names: Iterable[str]) -> Header:
-    """The header of a P3IV+ for one length from before it had a second network, without the setting for it."""
-    config = header.config
-    if config.planner != "p3iv-plus" or any(name.startswith("planner.second") for name in names):
-        return header
-    return replace(header, config=replace(config, plus=replace(config.plus, second=False)))
 
 
 def _build(header: Header, max_numbers: int) -> BasePlanner:

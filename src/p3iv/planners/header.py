@@ -274,7 +274,7 @@ def check_ensemble(paths: Sequence[Path], headers: Sequence[Header]) -> None:
 
 
 def _header_from(content: dict[str, Any]) -> Header:
-    config, shape = config_from(content.get("config")), _checked(content, "shape", PlannerShape)
+    config, shape = _config_in(content), _checked(content, "shape", PlannerShape)
     names: tuple[str, ...] = _checked(content, "names", tuple[PlainText, ...])
     if shape.num_actions != len(names):
         raise ValueError(f"{len(names)} names for {shape.num_actions} actions")
@@ -297,6 +297,14 @@ def _header_from(content: dict[str, Any]) -> Header:
         data_fingerprint=_checked(content, "data_fingerprint", PlainText),
         progress=_checked(content, "progress", TrainingProgress),
     )
+
+
+def _config_in(content: dict[str, Any]) -> Config:
+    """The settings in a header; planners from before there was a second network do without it."""
+    config = config_from(content.get("config"))
+    if "second" in content["config"].get("plus", {}):
+        return config
+    return replace(config, plus=replace(config.plus, second=False))
 
 
 def _checked(content: dict[str, Any], key: str, kind: Any) -> Any:

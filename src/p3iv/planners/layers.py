@@ -56,9 +56,12 @@ def cosine_positions(num_tokens: int, width: int) -> Tensor:
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
 
 
-def adam(module: nn.Module, config: Config, rate: float) -> Optimizer:
-    """The optimiser of the paper's planner, its critic and the baselines."""
+def adam(module: nn.Module, config: Config, rate: float, *, weight_decay: float = 0.0) -> Optimizer:
+    """The optimiser of the paper's planner, its critic, the baselines and the successors; AdamW with weight decay."""
     fused = next(module.parameters()).device.type in ("cpu", "cuda")
+    if weight_decay:
+        parameters, epsilon = module.parameters(), config.optim.epsilon
+        return torch.optim.AdamW(parameters, lr=rate, eps=epsilon, weight_decay=weight_decay, fused=fused)
     return torch.optim.Adam(module.parameters(), lr=rate, eps=config.optim.epsilon, fused=fused)
 
 

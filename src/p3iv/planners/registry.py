@@ -28,6 +28,8 @@ PLANNERS = {
     "plate": "baselines.plate:Plate",
     "ext-gail": "baselines.ext_gail:ExtGail",
     "ext-gail-no-aug": "baselines.ext_gail:ExtGailWithoutAugmentation",
+    "schema": "successors.schema:Schema",
+    "viterbi-plan-net": "successors.viterbi_plan_net:ViterbiPlanNet",
 }
 
 

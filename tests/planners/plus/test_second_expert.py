@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from pathlib import Path
 
@@ -105,10 +106,12 @@ def test_training_windows_are_seen_at_their_own_second_or_nearby() -> None:
 
 
 def test_a_planner_from_before_the_second_network_still_loads(plus_run: Path, tmp_path: Path) -> None:
-    """Such a file says plus.second=true, as all do, and has no tensor of a second network."""
+    """Such a file has neither the setting nor a tensor of a second network."""
     with safe_open(plus_run / BEST, "pt") as file:
         old = {name: file.get_tensor(name) for name in file.keys() if "second" not in name}  # noqa: SIM118
-        save_file(old, tmp_path / "old.safetensors", metadata=file.metadata())
+        header = json.loads(file.metadata()["p3iv"])
+    del header["config"]["plus"]["second"]
+    save_file(old, tmp_path / "old.safetensors", metadata={"p3iv": json.dumps(header)})
     found = load_planner(tmp_path / "old.safetensors").planner
     assert isinstance(found, P3IVPlus)
     assert found.second is None

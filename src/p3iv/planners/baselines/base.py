@@ -188,15 +188,16 @@ class LossLearner(Learner):
 
     def __init__(
         self,
-        planner: Baseline,
+        planner: BasePlanner,
         sync: Sync,
         losses: Callable[[Batch], dict[str, Tensor]],  # already weighted
         *,
         max_grad_norm: float = math.inf,
+        weight_decay: float = 0.0,
     ) -> None:
         config = planner.config
         self.planner, self._losses, self._sync, self._max_grad_norm = planner, losses, sync, max_grad_norm
-        self.optimizer = adam(planner, config, config.optim.learning_rate)
+        self.optimizer = adam(planner, config, config.optim.learning_rate, weight_decay=weight_decay)
         self._autocast = mixed_precision(planner, config)
         super().__init__(config, modules={"planner": planner}, optimizers={"optimizer": self.optimizer})
 

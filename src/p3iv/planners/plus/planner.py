@@ -11,13 +11,12 @@ from p3iv.data.tensors import PlanningData, WindowTensors
 from p3iv.metrics.distributions import exact_divergences
 from p3iv.metrics.plans import accuracies, ious, successes
 from p3iv.metrics.references import references_of
-from p3iv.planners.base import BasePlanner, Sync
+from p3iv.planners.base import ChainPlanner, Sync
 from p3iv.planners.header import SelectionScore
 from p3iv.planners.plus.learner import HeldOutScores, PlusLearner, train_second
 from p3iv.planners.plus.network import ChainNetwork, P3IVPlusNetwork, as_array, video_numbers
 from p3iv.planners.plus.second_expert import SecondExpert
 from p3iv.plans.chain import NUM_RESCORED, Chain, fit_of, redistribute
-from p3iv.plans.draws import Draws, SampleSettings, chain_uniforms, draws_of, refuse_noise
 from p3iv.types import Array, PlanScores
 
 TEMPERATURES = tuple(1.15**step for step in range(-5, 9))  # of the emissions, from a half to three
@@ -30,7 +29,7 @@ _MAX_WINDOWS = 512  # that a weight is chosen on
 _MIN_LOG = -50.0  # of a plan that transitions without back-off make impossible
 
 
-class P3IVPlus(P3IVPlusNetwork, BasePlanner):
+class P3IVPlus(P3IVPlusNetwork, ChainPlanner):
     """A chain that chooses its plans itself, trained and selected by its plans and its probabilities."""
 
     preset = "p3iv-plus"
@@ -69,14 +68,8 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
     def make_learner(self, data: PlanningData, sync: Sync) -> PlusLearner:
         return PlusLearner(self, HeldOutScores.of(self, data), sync=sync)
 
-    def sampler(self, settings: SampleSettings) -> ChainSampler:
-        return ChainSampler(self, settings)
-
     def action_logits(self, start: Tensor, goal: Tensor) -> Tensor:
         return self.emissions(start, goal)
-
-    def plan(self, start: Tensor, goal: Tensor) -> Tensor:
-        return torch.from_numpy(self.chain(start, goal).best_paths()[0]).to(start.device)
 
     def calibrate(self, data: PlanningData) -> None:
         """Choose the weight of the second network, the temperature of the emissions and the weight of the effects."""
@@ -92,22 +85,6 @@ class P3IVPlus(P3IVPlusNetwork, BasePlanner):
         """Right plans and right probabilities: the three scores in percent, minus `NLL_WEIGHT` per nat of NLL."""
         percent = 100 * (val.success_rate + val.mean_accuracy + val.mean_iou)
         return (percent - NLL_WEIGHT * mean_nll(val_chain(self, data), data.val.action_ids, len(data.names)),)
-
-
-class ChainSampler:
-    """Draws exactly, by forward filtering and backward sampling; all sampling modes give the same plans."""
-
-    def __init__(self, planner: P3IVPlusNetwork, settings: SampleSettings) -> None:
-        refuse_noise(settings, planner.config.planner)
-        self.planner = planner.eval()
-        self._uniforms = chain_uniforms(settings, planner.shape.horizon, rescored=True)
-
-    @torch.no_grad()
-    def draw(self, start: Array, goal: Array) -> Draws:
-        """Draw for pairs of observations (N, F), each computed by itself so that its neighbours change nothing."""
-        place = self.planner.scale
-        chain = self.planner.chain(torch.as_tensor(start).to(place), torch.as_tensor(goal).to(place), size=1)
-        return draws_of(chain, self._uniforms)
 
 
 @torch.no_grad()

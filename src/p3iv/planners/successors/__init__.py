@@ -1,0 +1,1 @@
+"""Planners that were published after P3IV."""
