@@ -24,6 +24,7 @@ TINY = {
         *("--planner", "retrieval", "--samples", "10", "--side", "4"),
     ],
     "serving": ["--requests", "20", "--memory-requests", "20", "--seconds", "10", "--clients", "1"],
+    "shift": ["--videos", "12", "--planners", "retrieval"],
     "startup": ["--repeats", "1"],
     "thumbnail_probe": ["--videos", "12"],
     "suggestions": ["--videos", "3", "--seeds", "1", "--rounds", "1"],
