@@ -36,6 +36,7 @@ class Row:
     mean_accuracy: float
     mean_iou: float
     exact_nll: float
+    calibration_error: float | None  # None where no chain chooses the plan
 
 
 def measure(data: Path, planner: str, seed: int, horizon: int, epochs: int | None) -> Iterator[Row]:
@@ -55,7 +56,7 @@ def measure(data: Path, planner: str, seed: int, horizon: int, epochs: int | Non
         )
         for side in SIDES:
             found = p3iv.evaluate(run, side=side, samples=100, on_note=lambda _: None)
-            success = found.plan_scores["success_rate"]
+            success, calibration = found.plan_scores["success_rate"], found.calibration.get("calibration_error")
             yield Row(
                 data=found.data,
                 planner=planner,
@@ -68,12 +69,15 @@ def measure(data: Path, planner: str, seed: int, horizon: int, epochs: int | Non
                 mean_accuracy=round(found.plan_scores["mean_accuracy"].value, 4),
                 mean_iou=round(found.plan_scores["mean_iou"].value, 4),
                 exact_nll=round(found.distribution["exact_nll"].value, 3),
+                calibration_error=None if calibration is None else round(calibration.value, 4),
             )
 
 
 def print_row(row: Row) -> None:
     success = f"{100 * row.success_rate:5.1f} [{100 * row.success_low:4.1f}, {100 * row.success_high:4.1f}]"
     others = f"mAcc {100 * row.mean_accuracy:5.1f}, mIoU {100 * row.mean_iou:5.1f}, exact NLL {row.exact_nll:6.2f}"
+    if row.calibration_error is not None:
+        others += f", calibration error {100 * row.calibration_error:5.1f}"
     print(f"{row.data:42} {row.planner:10} seed {row.seed} {row.side:5} SR {success}, {others}", flush=True)
 
 
