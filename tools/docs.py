@@ -95,6 +95,7 @@ def metrics() -> str:
         "following": "Following: moments of a video that is followed",
         "samples": "Samples: the distribution of the sampled plans",
         "chain": "Exact: the probabilities of the chain, without samples",
+        "calibration": "Calibration: the probability of the recommended plan",
         "released": "As released: what published code computes",
         "cost": "Cost",
         "data": "Data: counted in the windows, without a planner",

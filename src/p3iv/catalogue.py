@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Direction = Literal["higher", "lower", "neither"]  # which values are better
-Group = Literal["plans", "lengths", "following", "samples", "chain", "released", "cost", "data"]
+Group = Literal["plans", "lengths", "following", "samples", "chain", "calibration", "released", "cost", "data"]
 # plans: one plan per window, by decoder; lengths: for plans of unknown length only; following: of moments of a video
-# that is followed; samples: sampled plans, by mode; chain: exact probabilities, without samples; released: as released
-# code computes it; cost: of a run; data: counted in the windows, without a planner
+# that is followed; samples: sampled plans, by mode; chain: exact probabilities, without samples; calibration: of the
+# probability of the recommended plan; released: as released code computes it; cost: of a run; data: of the windows
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓", "neither": ""}
 UNDEFINED = "-"  # the text of a value that is nan
@@ -24,7 +24,6 @@ UNDEFINED = "-"  # the text of a value that is nan
 MOMENT_FORMS: Final = (
     "FILE@TIME of a video (clip.mp4@12.5 or clip.mp4@1:30), a picture, a .npy of features, or VIDEO@TIME of the dataset"
 )
-
 
 # What options and settings can be set to.
 WINDOW_KINDS: Final = ("inclusive", "after-start")
@@ -234,6 +233,10 @@ METRICS = _by_name(
         "exact_nll", "exact NLL", "exact negative log-likelihood", "nats", 2, "lower", "chain",
         "negative log-likelihood with the chain's own probabilities in place of samples",
         any_length=True,
+    ),
+    Metric(
+        "calibration_error", "ECE", "calibration error", "%", 1, "lower", "calibration",
+        "mean of |probability of the recommended plan - share that is right| over ten bins with equally many windows",
     ),
     Metric(
         "macro_precision", "macro precision", "macro precision (P3IV's mAcc)", "%", 1, "higher", "released",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+import random
 from types import ModuleType
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from p3iv import catalogue
 from p3iv.data import padding
 from p3iv.metrics import distributions, plans, released
-from p3iv.metrics.plans import accuracies, ious, score_plans, successes
+from p3iv.metrics.intervals import Clusters
+from p3iv.metrics.plans import accuracies, calibration_error, calibration_interval, ious, score_plans, successes
 from p3iv.metrics.released import bitwise_ious
 
 NUM_ACTIONS = 12
@@ -56,3 +58,38 @@ def test_the_examples_in_the_docstrings(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.35, 0.5, 0.9, 1.0]), st.booleans()), min_size=1, max_size=40),
+    st.randoms(use_true_random=False),
+)
+def test_the_calibration_error_is_that_of_its_definition_in_any_order(
+    windows: list[tuple[float, bool]], shuffler: random.Random
+) -> None:
+    """Written out: sort, replace equal probabilities' outcomes by their mean, cut into ten bins, average the gaps."""
+    ranked = sorted(windows)
+    size, rest = divmod(len(ranked), 10)
+    expected, first = 0.0, 0
+    for number in range(10):
+        end = first + size + (number < rest)
+        gap = 0.0
+        for probability, _ in ranked[first:end]:
+            alike = [right for other, right in windows if other == probability]
+            gap += probability - sum(alike) / len(alike)
+        expected += abs(gap) / len(ranked)
+        first = end
+    shuffler.shuffle(windows)
+    probabilities, right = (torch.tensor(column) for column in zip(*windows, strict=True))
+    assert calibration_error(probabilities, right) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_interval_of_the_calibration_error_is_a_jackknife_over_videos() -> None:
+    generator = torch.Generator().manual_seed(0)
+    probabilities = torch.rand(200, generator=generator)
+    right, sure = torch.rand(200, generator=generator) < probabilities, torch.ones(200)
+    clusters = Clusters.of([number // 10 for number in range(200)])
+    honest, careless = (calibration_interval(each, right, clusters) for each in (probabilities, sure))
+    assert honest.low <= honest.value <= honest.high < careless.low
+    assert careless.value == pytest.approx(1 - right.double().mean().item())
+    assert not calibration_interval(sure, right, Clusters.of(["one"] * 200)).has_ends

@@ -13,9 +13,9 @@ from p3iv.tabletop.tasks import Facts
 from p3iv.tabletop.world import Execution
 
 
-def draw_state(facts: Facts, *, seed: Sequence[int], noise: bool = False) -> Pixels:
+def draw_state(facts: Facts, *, seed: Sequence[int], noise: bool = False, other_camera: bool = False) -> Pixels:
     """The table at rest, as in the video with this seed."""
-    stage = cached_stage(tuple(seed))
+    stage = cached_stage(tuple(seed), other_camera=other_camera)
     picture = Scene(stage, Execution("", (), (facts,)), ()).draw(0.0, stage.middle)
     return Camera(stage.look, seed).expose(picture, 0.0) if noise else picture
 
@@ -28,6 +28,6 @@ def draw_moment(before: Facts, step: str, after: Facts, phase: float, *, seed: S
 
 
 @lru_cache(maxsize=2)
-def cached_stage(seed: tuple[int, ...]) -> Stage:
+def cached_stage(seed: tuple[int, ...], *, other_camera: bool = False) -> Stage:
     """A stage that keeps its drawings for the next picture of the same look."""
-    return Stage(make_look(seed))
+    return Stage(make_look(seed, other_camera=other_camera))

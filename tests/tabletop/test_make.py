@@ -31,6 +31,48 @@ def test_the_same_seed_gives_the_same_bytes_with_any_number_of_jobs(tmp_path: Pa
     assert one == two
 
 
+def test_a_shifted_test_side_changes_the_test_videos_alone(tmp_path: Path) -> None:
+    """Annotations, split and true plans are the same, and so are the videos of train and val to the last byte."""
+    for name, shift_test in (("usual", False), ("shifted", True)):
+        make_tabletop(tmp_path / name, num_videos=4, seed=5, shift_test=shift_test)
+    usual, shifted = open_dataset(tmp_path / "usual"), open_dataset(tmp_path / "shifted")
+    assert shifted.card.label == "tabletop-shifted (state features)"
+    before, after = contents(usual.folder), contents(shifted.folder)
+    for name in ("steps.csv", "split.json", "language.npz", "truth.jsonl"):
+        assert before[name] == after[name]
+    assert usual.features and shifted.features and usual.split
+    for video in usual.videos:
+        is_same = video.id not in usual.split.test
+        video_file = f"videos/{video.id}.mp4"
+        assert (before[video_file] == after[video_file]) == is_same
+        assert np.array_equal(usual.features.rows(video.id), shifted.features.rows(video.id)) == is_same
+
+
+def test_the_other_camera_shows_the_facts_in_another_way() -> None:
+    """A read-out of the facts that is learned from the usual camera is worse on rows of the other one."""
+    scripts = [write_script(0, index) for index in range(60)]
+    clean = [_facts_per_second(script) for script in scripts]
+
+    def rows(script: Script, *, other_camera: bool) -> np.ndarray:
+        rng = np.random.default_rng(script.seed)
+        found = encode_states(script.execution, script.times, script.length_s, rng, other_camera=other_camera)
+        return np.hstack([found.astype(np.float64), np.ones((len(found), 1))])
+
+    learned = np.concatenate([rows(script, other_camera=False) for script in scripts[:40]])
+    weights = np.linalg.lstsq(learned, np.concatenate(clean[:40]), rcond=None)[0]
+    right = {
+        other: np.mean(
+            [
+                ((rows(script, other_camera=other) @ weights > 0.5) == (facts > 0.5)).mean()
+                for script, facts in zip(scripts[40:], clean[40:], strict=True)
+            ]
+        )
+        for other in (False, True)
+    }
+    assert right[False] > 0.96
+    assert 0.75 < right[True] < right[False] - 0.03
+
+
 def test_annotations_and_features_need_neither_pillow_nor_pyav() -> None:
     code = "import sys, p3iv.tabletop.make; assert not {'PIL', 'av'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

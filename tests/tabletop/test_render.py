@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from itertools import islice, pairwise
 
 import numpy as np
 import pytest
 
 from p3iv.tabletop.acting import GESTURES
+from p3iv.tabletop.look import make_look
 from p3iv.tabletop.motion import MOTIONS
 from p3iv.tabletop.render import contact_sheet, render_frames
+from p3iv.tabletop.stage import HEADROOM
 from p3iv.tabletop.tasks import RULES, Facts
 from p3iv.tabletop.things import PROPS, THINGS, things_in
 from p3iv.tabletop.world import FRAMES_PER_SECOND, tabletop_world, write_script
@@ -54,14 +56,28 @@ def test_things_on_the_table_together_have_different_seats() -> None:
             assert len(seats) == len(set(seats))
 
 
-@pytest.mark.parametrize("seed", [(0, 0), (0, 1)])
-def test_every_step_changes_the_picture(seed: tuple[int, int]) -> None:
-    faint = {
-        step: count
-        for step, (before, after) in examples().items()
-        if (count := changed(draw_state(before, seed=seed), draw_state(after, seed=seed))) < MIN_PIXELS
-    }
-    assert not faint
+@pytest.mark.parametrize(
+    ("seed", "other_camera"), [((0, 0), False), ((0, 1), False), ((0, 1), True), ((0, 3), True)]
+)  # coffee in a brown mug is hard to see by either camera
+def test_every_step_changes_the_picture(seed: tuple[int, int], *, other_camera: bool) -> None:
+    draw = partial(draw_state, seed=seed, other_camera=other_camera)
+    counts = {step: changed(draw(before), draw(after)) for step, (before, after) in examples().items()}
+    assert not {step: count for step, count in counts.items() if count < MIN_PIXELS}
+
+
+def test_the_other_camera_fills_its_frame_and_its_look_is_never_a_usual_one() -> None:
+    facts = write_script(0, 0).execution.states[0]
+    for index in range(20):
+        usual, other = (make_look((6, index), other_camera=is_other) for is_other in (False, True))
+        assert usual == make_look((6, index))
+        assert (usual.seats, usual.clutter, usual.texture_seed) == (other.seats, other.clutter, other.texture_seed)
+        assert abs(usual.view.angle) < 5 < abs(other.view.angle)
+        assert usual.view.scale < 1.05 < other.view.scale
+        assert usual.noise < 2.5 < other.noise
+        room = draw_state(frozenset(), seed=(6, index), other_camera=True)
+        assert (room.max(axis=-1) > HEADROOM).all()  # a pixel that nothing covers is black
+        one, two = (draw_state(facts, seed=(6, index), other_camera=is_other) for is_other in (False, True))
+        assert np.abs(one.astype(int) - two).mean() > 20
 
 
 def test_every_step_moves_in_most_of_its_frames() -> None:
@@ -94,8 +110,9 @@ def test_the_seed_determines_the_video() -> None:
 def test_noise_does_not_overflow() -> None:
     facts = write_script(0, 1).execution.states[0]
     for index in range(20):
-        clean, noisy = (draw_state(facts, seed=(4, index), noise=noise).astype(int) for noise in (False, True))
-        assert np.abs(clean - noisy).max() <= 10
+        for other_camera in (False, True):
+            draw = partial(draw_state, facts, seed=(4, index), other_camera=other_camera)
+            assert np.abs(draw().astype(int) - draw(noise=True)).max() <= HEADROOM
 
 
 def test_frames_have_the_length_and_shape_of_the_video() -> None:

@@ -25,6 +25,7 @@ def make_tabletop(
     seed: int = 0,
     skip_features: bool = False,
     skip_rendering: bool = False,
+    shift_test: bool = False,
     jobs: int = 1,
     overwrite: bool = False,
     progress: OnProgress | None = None,
@@ -37,6 +38,8 @@ def make_tabletop(
         seed: the same seed gives the same videos.
         skip_features: write no features, which otherwise are the world's state with noise.
         skip_rendering: write everything except the .mp4 files.
+        shift_test: another camera in another room films the test videos of the release split, so that validation is
+            easier than test.
         jobs: number of processes that render. With several, a script needs `if __name__ == "__main__":`.
         overwrite: replace the files that are already there.
         progress: is called after every video that was drawn.
@@ -61,6 +64,7 @@ def make_tabletop(
         seed=seed,
         encoder="none" if skip_features else "state",
         render=not skip_rendering,
+        shift_test=shift_test,
         jobs=jobs,
         overwrite=overwrite,
         on_progress=progress,

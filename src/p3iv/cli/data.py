@@ -89,6 +89,14 @@ def make_tabletop_command(
     skip_rendering: Annotated[
         bool, typer.Option("--skip-rendering", help="Write everything except the .mp4 files.")
     ] = False,
+    shift_test: Annotated[
+        bool,
+        typer.Option(
+            "--shift-test",
+            help="Another camera in another room films the test videos (of --split release), so that validation is "
+            "easier than test; for planners that should work where test videos look different.",
+        ),
+    ] = False,
     jobs: Annotated[int, jobs_option(" that render", show_default="all processors")] = os.cpu_count() or 1,
     sheet: Annotated[
         Path | None, file_option("--sheet", "Also draw an overview of the tasks, as a .png or .jpg file.")
@@ -112,6 +120,7 @@ def make_tabletop_command(
             seed=seed,
             skip_features=skip_features,
             skip_rendering=skip_rendering,
+            shift_test=shift_test,
             jobs=jobs,
             overwrite=overwrite,
             progress=show,

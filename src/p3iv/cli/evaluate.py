@@ -253,6 +253,9 @@ def show_evaluation(found: Evaluation, files: EvaluationFiles) -> None:
         difference = "the same success rate in all windows"
     out.print(f"recommended plan - {BASELINES[RETRIEVAL]}: {difference}\n")
     _show_samples(found)
+    for name, score in found.calibration.items():
+        metric = METRICS[name]
+        out.print(f"\n{metric.title} of the recommended plan's probability: {_with_interval(metric, score)} points")
     out.print(
         f"\nexact: the chain's own probabilities, without samples. {files.evaluation.name} has the intervals, and "
         "under `released` the scores as released code computes them.",

@@ -16,7 +16,7 @@ from p3iv.evaluation.result import Evaluation, PositionScore, Scores, TruthScore
 from p3iv.evaluation.subject import Subject, most_probable
 from p3iv.evaluation.tally import DecodedWindows, Tally, draw_all
 from p3iv.metrics.intervals import Clusters, difference_intervals, mean_intervals
-from p3iv.metrics.plans import plan_values
+from p3iv.metrics.plans import calibration_interval, plan_values
 from p3iv.metrics.references import ReferencePlans
 from p3iv.metrics.released import score_released
 from p3iv.planners.baselines.retrieval import nearest_plans
@@ -107,6 +107,7 @@ def summarise(subject: Subject, tally: Tally, predictions_sha256: str) -> Evalua
         },
         distribution=modes[mode] | exact,
         modes=modes,
+        calibration=_score_calibration(tally, ours["success_rate"], clusters),
         truth=None if tally.truth is None else _truth_scores(tally, tally.truth, ids, mode, clusters),
         released={name: score_released(decoded, ids, clusters) for name, decoded in plans.items()}
         | {"samples": marginals},
@@ -114,6 +115,14 @@ def summarise(subject: Subject, tally: Tally, predictions_sha256: str) -> Evalua
         positions=_position_table(recommended, ids, clusters),
         predictions_sha256=predictions_sha256,
     )
+
+
+def _score_calibration(tally: Tally, is_right: Tensor, clusters: Clusters) -> Scores:
+    """Of the recommended plan's probability; nothing where no chain chooses the plan."""
+    if not tally.has_chain:
+        return {}
+    probability = tally.values("recommended")["plan_probability"]
+    return {"calibration_error": calibration_interval(probability, is_right, clusters)}
 
 
 def _score(plans: Tensor, references: Tensor, clusters: Clusters) -> Scores:

@@ -131,6 +131,7 @@ class Evaluation(_Part):
     equal: dict[str, tuple[str, ...]] = {}  # baseline -> metrics in which that decoder equals it in every window
     distribution: Scores  # of the samples in the chosen mode, and exact
     modes: dict[str, Scores]  # of the samples, by sampling mode
+    calibration: Scores = {}  # of the recommended plan's probability; empty where no chain chooses the plan
     truth: TruthScores | None
     released: dict[str, Scores]  # by decoder, and `samples`
     tasks: tuple[TaskScores, ...]

@@ -20,7 +20,7 @@ from p3iv.metrics.references import ReferencePlans, references_of
 from p3iv.metrics.released import marginal_values
 from p3iv.planners.checkpoint import TrainedPlanner
 from p3iv.plans.chain import Chain
-from p3iv.plans.decoding import decode_all, plan_chain, plan_probability, recommended_decoder
+from p3iv.plans.decoding import decode_all, has_chain, plan_chain, plan_probability, recommended_decoder
 from p3iv.plans.draws import MODES, Draws, SampleSettings
 from p3iv.plans.transitions import Transitions
 from p3iv.types import Array
@@ -68,6 +68,7 @@ class Tally:
         self.references = references_of(action_ids)
         self.truth = truth
         self.decoder = ""  # the one whose plan is recommended
+        self.has_chain = False  # whether a chain chooses that plan
         self._done = 0
         self._plans: dict[str, Tensor] = {}
         self._values: dict[str, Values] = defaultdict(dict)
@@ -76,7 +77,7 @@ class Tally:
         """Add the draws of the next windows."""
         chain, decoded = plan_chain(draws, transitions), decode_all(draws, transitions)
         plans = {name: torch.from_numpy(found) for name, found in decoded.items()}
-        self.decoder = recommended_decoder(draws)
+        self.decoder, self.has_chain = recommended_decoder(draws), has_chain(draws)
         samples = {mode: count_plans(torch.from_numpy(draws.plans(mode, transitions.row))) for mode in MODES}
         windows = slice(self._done, self._done + len(draws))
         self._done = windows.stop
@@ -85,6 +86,7 @@ class Tally:
         if self.truth is not None:
             self._compare(samples, chain, self.truth, windows, prefix="truth ")
         probability = torch.from_numpy(plan_probability(draws, decoded[self.decoder], chain))
+        self._keep(self._values["recommended"], {"plan_probability": probability}, windows)
         values["plans"] = plan_values(plans[self.decoder], self._action_ids[windows])
         return DecodedWindows(plans, self.decoder, probability, samples, values)
 
@@ -94,7 +96,7 @@ class Tally:
 
     def values(self, group: str) -> Values:
         """The values of all windows so far in the group `argmax`, `categorical`, `chain`, `exact`, `marginals MODE`,
-        or `truth` and one of the first four.
+        `recommended` (plan_probability), or `truth` and one of the first four.
         """
         return {name: values[: self._done] for name, values in self._values[group].items()}
 

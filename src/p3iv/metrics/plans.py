@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from p3iv.data.padding import PAD, plan_lengths, same_width
+from p3iv.metrics.intervals import Clusters, Interval, jackknife_interval
 from p3iv.types import PlanScores
 
+NUM_BINS = 10  # of the calibration error
 MAX_ENTRIES = 2**22  # of a table at a time, of which every window has T x T
 
 
@@ -115,3 +117,28 @@ def edit_distances(plans: Tensor, references: Tensor) -> Tensor:
         row = (costs - column).cummin(dim=1).values + column
         found = torch.where(ends == number, row.gather(1, place)[:, 0], found)
     return found
+
+
+def calibration_error(probabilities: Tensor, is_right: Tensor, num_bins: int = NUM_BINS) -> float:
+    """The expected calibration error of plans' probabilities (N,), in bins of equally many windows (one more in some).
+
+    Windows with one probability count as their mean, so that the order of windows does not matter.
+
+    >>> calibration_error(torch.tensor([0.25, 0.5, 0.75, 1]), torch.tensor([0, 1, 0, 1]), num_bins=2)  # 1/8 and 3/8
+    0.25
+    """
+    distinct, place, counts = torch.unique(probabilities.double(), return_inverse=True, return_counts=True)
+    shares = torch.zeros_like(distinct).index_add(0, place, is_right.double()) / counts
+    gaps = (distinct - shares)[place[place.argsort()]]  # (N,), by probability
+    sums = torch.stack([part.sum() for part in gaps.tensor_split(num_bins)])
+    return (sums.abs().sum() / len(gaps)).item()
+
+
+def calibration_interval(probabilities: Tensor, is_right: Tensor, clusters: Clusters) -> Interval:
+    """The calibration error with its interval; it is not a mean over windows, so each video is left out in turn."""
+    value = calibration_error(probabilities, is_right)
+    if len(clusters) < 2:
+        return Interval(value)
+    kept = (clusters.number != number for number in range(len(clusters)))
+    without = torch.tensor([calibration_error(probabilities[rows], is_right[rows]) for rows in kept])
+    return jackknife_interval(value, without.double(), clusters.add_up(torch.ones(len(is_right))))

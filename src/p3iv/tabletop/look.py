@@ -1,11 +1,15 @@
-"""The random look of one video: where things are, camera, light, colours, table and wall."""
+"""The random look of one video: where things are, camera, light, colours, table and wall.
+
+The other camera is that of `--shift-test`: nearer and tilted, with the colours and the lamplight of another room. The
+ranges of its view, light, noise and blur do not overlap with the usual ones.
+"""
 
 from __future__ import annotations
 
 import colorsys
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,6 +84,7 @@ _SKINS: tuple[RGB, ...] = (
     (130, 84, 58),
     (96, 62, 44),
 )
+_NATURAL = frozenset({"skin", "leaf", "shell", "pepper"})  # what has the same colour in every room
 
 
 @dataclass(frozen=True)
@@ -150,8 +155,8 @@ TABLES = ("planks", "grain", "checks", "tiles", "speckle", "stripes")
 WALLS = ("plain", "tiles", "stripes", "panel", "window", "shelf")
 
 
-def make_look(seed: Sequence[int]) -> Look:
-    """Draw the look of the video with this seed."""
+def make_look(seed: Sequence[int], *, other_camera: bool = False) -> Look:
+    """Draw the look of the video with this seed; things have the same places before either camera."""
     rng = np.random.default_rng([*seed, RandomStream.LOOK])
     paint = {name: paint.draw(rng) for name, paint in PAINTS.items()}
     if rng.random() < 0.5:  # half of all tables are wooden
@@ -159,7 +164,7 @@ def make_look(seed: Sequence[int]) -> Look:
     paint["skin"] = _SKINS[int(rng.integers(len(_SKINS)))]
     seats = _seats(rng)
     around = math.radians(rng.uniform(8, 72))
-    return Look(
+    look = Look(
         paint=paint,
         seats=seats,
         clutter=_clutter(rng, seats[NUM_SEATS - 1]),
@@ -174,6 +179,39 @@ def make_look(seed: Sequence[int]) -> Look:
         noise=float(rng.uniform(0.8, 2.2)),
         blur=int(rng.integers(8, 44)),
         texture_seed=int(rng.integers(2**31)),
+    )
+    return _from_other_camera(look, rng) if other_camera else look
+
+
+def _from_other_camera(look: Look, rng: np.random.Generator) -> Look:
+    shift = (_jitter(rng, 3), -6.0)
+    return replace(
+        look,
+        paint={name: color if name in _NATURAL else _in_other_room(color) for name, color in look.paint.items()},
+        view=View(float(rng.uniform(1.06, 1.12)), float(rng.uniform(8, 12)), shift, look.view.mirrored),
+        light=_lamplight(rng, look.light),
+        noise=float(rng.uniform(2.6, 3.4)),
+        blur=int(rng.integers(56, 76)),
+    )
+
+
+def _in_other_room(color: RGB) -> RGB:
+    """The colour of the thing that has this one in the usual room: another hue, darker and more vivid."""
+    hue, saturation, value = colorsys.rgb_to_hsv(*(channel / 255 for channel in color))
+    turned = colorsys.hsv_to_rgb((hue + 1 / 3) % 1.0, min(1.0, 0.15 + 1.2 * saturation), 0.85 * value)
+    r, g, b = (round(255 * channel) for channel in turned)
+    return r, g, b
+
+
+def _lamplight(rng: np.random.Generator, usual: Light) -> Light:
+    """Yellow, from one side, dark at the edges of the picture."""
+    brightness = float(rng.uniform(1.0, 1.1))
+    return replace(
+        usual,
+        gain=(1.12 * brightness, 0.88 * brightness, 0.58 * brightness),
+        vignette=float(rng.uniform(0.32, 0.44)),
+        slope=float(rng.uniform(0.24, 0.32)),
+        slope_angle=float(rng.uniform(-0.5, 0.5)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from p3iv.readers.folder import write_split
 from p3iv.readers.steps import write_steps
 from p3iv.tabletop.tasks import PROCEDURES, RULES, Facts
 from p3iv.tabletop.world import FRAMES_PER_SECOND, Execution, Plan, RandomStream, Script, tabletop_world, write_script
-from p3iv.types import Action, Annotations, OnProgress, Progress, Step, Video, Vocabulary
+from p3iv.types import Action, Annotations, OnProgress, Progress, Split, Step, Video, Vocabulary
 
 FEATURE_WIDTH, LANGUAGE_WIDTH = 128, 128
 TRUTH_HORIZONS = (1, 2, 3, 4, 5, 6)
@@ -32,6 +33,10 @@ TRUTH_HORIZONS = (1, 2, 3, 4, 5, 6)
 # its rows along a few directions by more than that, as in real features, so a planner has to learn what to ignore.
 LOOK_NOISE, SECOND_NOISE = 4.0, 0.5
 LOOK_RANK = 3  # number of these directions
+
+# The camera of --shift-test: this share of the dimensions mixes facts and looks in another way, all rows are moved by
+# one offset of about this norm, and the seconds are noisier. The other dimensions are those of the usual camera.
+OTHER_SHARE, OTHER_OFFSET, OTHER_SECOND_NOISE = 0.5, 2.0, 0.8
 
 SHEET_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
@@ -51,30 +56,45 @@ def make_tabletop(
     seed: int = 0,
     encoder: str = "state",
     render: bool = True,
+    shift_test: bool = False,
     jobs: int = 1,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Write the whole dataset folder or nothing; `encoder` is `state` or `none`."""
+    """Write the whole dataset folder or nothing; `encoder` is `state` or `none`.
+
+    With `shift_test`, the other camera films the test videos of the release split; everything else stays as it is.
+    """
     if num_videos < 3:
         raise ConfigError(f"--videos {num_videos}, but it must be at least 3: train, val and test need one each.")
     if encoder not in ("state", "none"):
         raise ConfigError(f"--encoder {encoder}, but it must be `state` or `none`.")
     if render:
         _require_drawing("or add --skip-rendering, which writes everything except the videos")
-    videos = [write_script(seed, index) for index in range(num_videos)]
+    videos = write_scripts(num_videos, seed=seed, shift_test=shift_test)
     with replacing_dataset(folder, overwrite=overwrite) as temporary:
         _write_annotations(temporary, videos, seed)
         fingerprint = _write_features(temporary, videos) if encoder == "state" else None
         if render:
             _render_all(temporary / "videos", videos, jobs, on_progress)
         DatasetCard(  # written last: a folder without it is unfinished
-            name="tabletop",
-            source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}",
+            name="tabletop-shifted" if shift_test else "tabletop",
+            source=f"{MADE_TABLETOP} --videos {num_videos} --seed {seed}{' --shift-test' if shift_test else ''}",
             encoder=EncoderIdentity("state") if encoder == "state" else None,
             text_encoder=EncoderIdentity("hashed words"),
             feature_fingerprint=fingerprint,
         ).write(temporary)
+
+
+def write_scripts(num_videos: int, *, seed: int, shift_test: bool = False) -> list[Script]:
+    """The videos of a dataset; with `shift_test`, the other camera films those of the test side."""
+    videos = [write_script(seed, index) for index in range(num_videos)]
+    tested = set(_split_of(videos, seed).test if shift_test else ())
+    return [replace(video, other_camera=video.id in tested) for video in videos]
+
+
+def _split_of(videos: Sequence[Script], seed: int) -> Split:
+    return split_by_video([video.id for video in videos], seed=seed)
 
 
 def true_plans(videos: Sequence[Script]) -> Iterator[dict[str, object]]:
@@ -121,7 +141,7 @@ def annotations_of(videos: Sequence[Script], seed: int) -> Annotations:
             for video in videos
         ),
         vocabulary=Vocabulary(tuple(Action(name, name) for name in RULES)),
-        split=split_by_video([video.id for video in videos], seed=seed),
+        split=_split_of(videos, seed),
     )
 
 
@@ -141,7 +161,8 @@ def _write_features(folder: Path, videos: Sequence[Script]) -> str:
     with StoreWriter(folder / "features", width=FEATURE_WIDTH, dtype="float16") as store:
         for video in videos:
             rng = np.random.default_rng([*video.seed, RandomStream.FEATURES])
-            store.add(video.id, encode_states(video.execution, video.times, video.length_s, rng))
+            rows = encode_states(video.execution, video.times, video.length_s, rng, other_camera=video.other_camera)
+            store.add(video.id, rows)
     return store.fingerprint
 
 
@@ -168,7 +189,9 @@ def render_video(video: Script, path: Path) -> None:
     from p3iv.features.video_file import write_video  # only pictures need PyAV and Pillow
     from p3iv.tabletop.render import render_frames
 
-    frames = render_frames(video.execution, video.times, video.length_s, seed=video.seed)
+    frames = render_frames(
+        video.execution, video.times, video.length_s, seed=video.seed, other_camera=video.other_camera
+    )
     write_video(path, frames, fps=FRAMES_PER_SECOND)
 
 
@@ -190,7 +213,12 @@ def write_sheet(path: Path, *, seed: int = 0) -> None:
 
 
 def encode_states(
-    execution: Execution, times: Sequence[tuple[float, float]], length_s: float, rng: np.random.Generator
+    execution: Execution,
+    times: Sequence[tuple[float, float]],
+    length_s: float,
+    rng: np.random.Generator,
+    *,
+    other_camera: bool = False,
 ) -> NDArray[np.float16]:
     """One row per second: the facts at the middle of that second; a step in progress counts in part."""
     facts = np.array([[fact in state for fact in FACTS] for state in execution.states], dtype=np.float64)  # (N+1, X)
@@ -199,10 +227,10 @@ def encode_states(
     for step, (start_s, end_s) in enumerate(times):
         progress = np.clip((seconds - start_s) / (end_s - start_s), 0.0, 1.0)[:, None]
         shown += progress * (facts[step + 1] - facts[step])
-    facts_to_rows, look_to_rows = _projections()
-    look = LOOK_NOISE / np.sqrt(LOOK_RANK) * rng.normal(size=LOOK_RANK) @ look_to_rows
-    noise = SECOND_NOISE / np.sqrt(FEATURE_WIDTH) * rng.normal(size=(len(seconds), FEATURE_WIDTH))
-    return np.asarray(shown @ facts_to_rows + look + noise, dtype=np.float16)  # (seconds, F)
+    camera = _other_camera() if other_camera else _usual_camera()
+    look = LOOK_NOISE / np.sqrt(LOOK_RANK) * rng.normal(size=LOOK_RANK) @ camera.looks
+    noise = camera.second_noise / np.sqrt(FEATURE_WIDTH) * rng.normal(size=(len(seconds), FEATURE_WIDTH))
+    return np.asarray(shown @ camera.facts + look + camera.offset + noise, dtype=np.float16)  # (seconds, F)
 
 
 def embed_text(text: str) -> NDArray[np.float32]:
@@ -217,8 +245,34 @@ def embed_text(text: str) -> NDArray[np.float32]:
     return np.asarray(embedding / length, dtype=np.float32)
 
 
-def _projections() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The directions of facts and looks in feature space, of about unit length; the same for every dataset."""
-    rng = np.random.default_rng(2022)
-    mixed = rng.normal(size=(len(FACTS) + LOOK_RANK, FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
-    return mixed[: len(FACTS)], mixed[len(FACTS) :]
+@dataclass(frozen=True)
+class _StateCamera:
+    """How `state` features show facts and looks; the same for every dataset."""
+
+    facts: NDArray[np.float64]  # (X, F), rows of about unit length
+    looks: NDArray[np.float64]  # (LOOK_RANK, F)
+    offset: NDArray[np.float64]  # (F,)
+    second_noise: float
+
+
+def _usual_camera() -> _StateCamera:
+    mixed = _draw_directions(np.random.default_rng(2022), len(FACTS) + LOOK_RANK)
+    return _StateCamera(mixed[: len(FACTS)], mixed[len(FACTS) :], np.zeros(FEATURE_WIDTH), SECOND_NOISE)
+
+
+def _other_camera() -> _StateCamera:
+    rng, usual = np.random.default_rng(2023), _usual_camera()
+    facts, looks, (offset,) = np.split(_draw_directions(rng, len(FACTS) + LOOK_RANK + 1), [len(FACTS), -1])
+    is_other = rng.permutation(FEATURE_WIDTH) < round(OTHER_SHARE * FEATURE_WIDTH)
+    return _StateCamera(
+        np.where(is_other, facts, usual.facts),
+        np.where(is_other, looks, usual.looks),
+        OTHER_OFFSET * offset,
+        OTHER_SECOND_NOISE,
+    )
+
+
+def _draw_directions(rng: np.random.Generator, number: int) -> NDArray[np.float64]:
+    """Directions in feature space, of about unit length."""
+    directions: NDArray[np.float64] = rng.normal(size=(number, FEATURE_WIDTH)) / np.sqrt(FEATURE_WIDTH)
+    return directions

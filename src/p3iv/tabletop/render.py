@@ -34,7 +34,12 @@ _SHEET_PHASE = 0.58  # of a step: the hand is acting
 
 
 def render_frames(
-    execution: Execution, times: Sequence[tuple[float, float]], length_s: float, *, seed: Sequence[int]
+    execution: Execution,
+    times: Sequence[tuple[float, float]],
+    length_s: float,
+    *,
+    seed: Sequence[int],
+    other_camera: bool = False,
 ) -> Iterator[Pixels]:
     """Yield the frames of a video, each (160, 160, 3).
 
@@ -43,8 +48,9 @@ def render_frames(
         times: (start_s, end_s) of every step, in order; nothing moves between them.
         length_s: Length of the video.
         seed: Seed of the look and the noise; the same seed gives the same pixels.
+        other_camera: Whether it is filmed by the camera of `--shift-test`.
     """
-    look = make_look(seed)
+    look = make_look(seed, other_camera=other_camera)
     scene, camera = Scene(Stage(look), execution, times), Camera(look, seed)
     for index in range(round(length_s * FRAMES_PER_SECOND)):
         time_s = index / FRAMES_PER_SECOND

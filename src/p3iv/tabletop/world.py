@@ -291,6 +291,7 @@ class Script:
     times: tuple[tuple[float, float], ...]  # start and end of every step, in seconds
     length_s: float
     seed: tuple[int, int]  # seed of the dataset, index of the video
+    other_camera: bool = False  # of `--shift-test`; the steps and their probabilities are the same
 
 
 def write_script(seed: int, index: int) -> Script:
