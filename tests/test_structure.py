@@ -17,7 +17,7 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
 MAX_LEVELS = 29
-MAX_MODULES = 286
+MAX_MODULES = 288
 MAX_LAYERS = 20
 MAX_LINES = 420
 MIN_MEDIAN_LINES = 120
