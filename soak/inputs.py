@@ -81,6 +81,7 @@ def input_types() -> list[InputType]:
         InputType("crosstask zip", _annotations("crosstask"), ("crosstask.zip",)),
         InputType("crosstask", _annotations("crosstask", "crosstask"), ("crosstask/",)),
         InputType("coin", _annotations("coin"), ("COIN.json",)),
+        InputType("window lists", _annotations("lists", "lists/train_2.json"), ("lists/",)),
         InputType("niv", _annotations("niv", "niv"), ("niv/",)),
         *(InputType(f"annotations {form}", _tool_file(form), paths) for form, paths in annotation_paths().items()),
         *(InputType(Path(path).name, _open_kitchen, (path,)) for path in kitchen),
@@ -322,6 +323,11 @@ def _make_annotations(folder: Path) -> None:
         "niv/csvs/repot_0001.csv": "PUT SOIL,46.7,49.25\nCOVER HOLE,5.8,8.5\n",
         "niv/csvs/jump_car_0002.csv": "OPEN HOOD,1,2\nGET CAR,0,1\n",
         "COIN.json": json.dumps({"database": {name: _coin_video(name) for name in ("a", "b")}}),
+        "lists/train_2.json": json.dumps([*_list_windows("a", 0), *_list_windows("c", 4)]),
+        "lists/test_2.json": json.dumps(_list_windows("b", 0)),
+        "lists/taxonomy.json": json.dumps(
+            {"0_1_Tea": {"0": "boil", "1": "pour"}, "1_2_Box": {"2": "fold", "3": "cut"}}
+        ),
         "rename.json": '{"boil": "boil water", "pour": "pour it"}',
         "rename.csv": "boil,boil water\npour,pour it\n",
         "actions.txt": "boil\npour\nstir\n",
@@ -336,6 +342,12 @@ def _make_annotations(folder: Path) -> None:
         for name in files:
             if name.startswith("crosstask/"):
                 archive.write(folder / name, name.replace("crosstask", "crosstask_release", 1))
+
+
+def _list_windows(video: str, later: int) -> list[dict[str, object]]:
+    rows = [[1 + later, 3 + later, 0], [4, 6, 1], [7, 9, 3]]
+    about = {"vid": video, "feature": f"./features/1_{video}.npy", "task_id": 0}
+    return [{"id": {**about, "legal_range": rows[n : n + 2]}, "instruction_len": 3} for n in range(2)]
 
 
 def _coin_video(name: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "p3iv"
 MAX_LEVELS = 29
-MAX_MODULES = 289
+MAX_MODULES = 293
 MAX_LAYERS = 20
 MAX_LINES = 450
 MIN_MEDIAN_LINES = 120

@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Video:
-    """One video and its steps, ordered by start, then end."""
+    """One video and its steps, ordered by start, then end, unless steps.csv has a column `order`."""
 
     id: str
     task: str

@@ -34,6 +34,7 @@ METRIC_OF_LABEL = {
     "mAcc": "mean_accuracy",
     "mAcc.": "mean_accuracy",
     "mIoU": "mean_iou",
+    "bitwise mIoU": "bitwise_iou",
     "KL-Div": "kl",
     "NLL": "nll",
     "exact NLL": "exact_nll",
@@ -114,7 +115,7 @@ def test_every_cell_of_tables_with_several_datasets_is_as_printed() -> None:
 def test_the_source_has_as_many_figures_as_the_declarations() -> None:
     """The numbers of cells were counted by hand, so a row that is missing on both sides shows here."""
     cells = {
-        entry.name: sum(len(cells) for row in entry.rows for cells in row.published.values())
+        entry.name: sum(bool(cell) for row in entry.rows for cells in row.published.values() for cell in cells)
         for entry in declarations().values()
         if isinstance(entry, Table) and entry.place != "ours"
     }
@@ -135,6 +136,7 @@ def test_the_source_has_as_many_figures_as_the_declarations() -> None:
         "distributions-coin": 16,
         "distributions-niv": 16,
         "unique-plans": 12,
+        "unified": 126,  # seven rows on three datasets, T=3 and T=4
     }
 
 

@@ -57,7 +57,8 @@ def import_annotations(
         features: a folder of features, as in `import_dataset`.
         language: step embeddings, as in `import_dataset`.
         rename: JSON or CSV, step name in `language` -> name in the dataset.
-        release_split: the split of `split="release"`, JSON {"train": [...], "val": [...], "test": [...]} of video ids.
+        release_split: the split of `split="release"`, JSON {"train": [...], "val": [...], "test": [...]} of video ids,
+            or a released training list with its test list beside it.
         encoder: name of the encoder that made the features.
         text_encoder: name of the encoder that made the step embeddings.
         simulated: the features are simulated; every printed result will say so.

@@ -94,14 +94,15 @@ def import_dataset(
     """Import CrossTask, COIN, NIV or your own annotations as a dataset folder; the command is `p3iv data import`.
 
     Args:
-        kind: crosstask, coin, niv or folder (your own steps.csv).
+        kind: crosstask, coin, niv, lists (of windows that a successor released) or folder (your own steps.csv).
         source: the release or the folder to read.
         data: the dataset folder to write.
         features: a folder of features, one .npy or .npz per video with a row per second.
         language: step embeddings, an .npz with arrays step, embedding[, step_id]; without it they are made by minilm,
             where that is installed.
         rename: JSON or CSV, step name in `language` -> name in the dataset.
-        release_split: the split of `split="release"`, JSON {"train": [...], "val": [...], "test": [...]} of video ids.
+        release_split: the split of `split="release"`, JSON {"train": [...], "val": [...], "test": [...]} of video ids,
+            or a released training list with its test list beside it.
         videos: a folder of videos to link, one file per video.
         encoder: name of the encoder that made the features.
         text_encoder: name of the encoder that made the step embeddings.

@@ -170,7 +170,10 @@ def import_command(
     ] = None,
     release_split: Annotated[
         Path | None,
-        file_option("--release-split", "The split of --split release: JSON of the video ids of train, val and test."),
+        file_option(
+            "--release-split",
+            "The split of --split release: JSON of the video ids of train, val and test, or a released training list.",
+        ),
     ] = None,
     videos: Annotated[Path | None, folder_option("--videos", "Videos to link, one file per video.")] = None,
     encoder: Annotated[str | None, encoder_option("that made the features; any name.")] = None,

@@ -235,7 +235,7 @@ def array_name(spec: CellSpec) -> str:
     if spec.evidence:
         unknown = FREQUENT if spec.always_frequent else UNKNOWN
         return f"{spec.metric}.{'-'.join(spec.evidence)}.{unknown if spec.length is None else KNOWN}"
-    if METRICS[str(spec.metric)].group == "plans":
+    if METRICS[str(spec.metric)].group in ("plans", "released"):
         return f"{spec.metric}.{spec.decoder}"
     return f"{spec.metric}.{spec.samples or 'samples'}"
 

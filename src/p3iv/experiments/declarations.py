@@ -19,7 +19,7 @@ from p3iv.catalogue import METRICS, MIXES
 from p3iv.errors import ConfigError, near_misses, one_of
 
 PAPER_DATASETS = {"crosstask": "CrossTask", "coin": "COIN", "niv": "NIV"}
-FILES = ("paper.toml", "own.toml")
+FILES = ("paper.toml", "unified.toml", "own.toml")
 RECOMMENDED = "recommended"  # in place of a decoder: the planner's recommended plan, whatever decodes it
 _LABELS = ("label", "group")
 
@@ -95,6 +95,9 @@ class Table:
     note: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    defaults: tuple[str, ...] = ()  # settings of all its cells that a call may replace
+    seeds: tuple[int, ...] = ()  # of its full budget; none: those of the budget
+    published_note: str = ""  # what the published figures are, if they are other metrics than the paper's
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -102,10 +105,13 @@ class Table:
         return tuple(dict.fromkeys(name for row in self.rows for name in row.published))
 
     def cell_spec(self, row: Row, column: Column) -> CellSpec | None:
-        """What a cell needs; None for text, and where the row does not have the metric of the column."""
+        """What a cell needs; None for text, and where the row does not have the metric of the column.
+
+        A row with `metrics = []` has published figures alone.
+        """
         spec = {**column.spec, **row.spec}
         metrics, minus = spec.pop("metrics", None), spec.pop("minus", None)
-        if column.is_text or (metrics and spec["metric"] not in metrics):
+        if column.is_text or (metrics is not None and spec["metric"] not in metrics):
             return None
         if minus:
             spec["minus"] = self.cell_spec(next(other for other in self.rows if other.label == minus), column)
@@ -217,7 +223,11 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _table(entry: Mapping[str, Any]) -> Table:
-    rows = tuple(_row(row, len(entry["columns"]), entry["name"]) for row in entry["rows"])
+    defaults = entry.get("defaults", {})
+    rows = tuple(
+        _row({**row, "set": {**defaults, **row.get("set", {})}}, len(entry["columns"]), entry["name"])
+        for row in entry["rows"]
+    )
     rows_have_metric = all("metric" in row.spec for row in rows)
     return Table(
         name=entry["name"],
@@ -234,6 +244,9 @@ def _table(entry: Mapping[str, Any]) -> Table:
             for column in entry["columns"]
         ),
         rows=rows,
+        defaults=tuple(defaults),
+        seeds=tuple(entry.get("seeds", ())),
+        published_note=entry.get("published_note", ""),
     )
 
 

@@ -17,13 +17,21 @@ from p3iv.metrics.intervals import Interval
 
 RunsOf = Callable[[CellSpec, Source], CellRuns | None]  # None for a cell that was not asked for
 
+OURS_NOTE = "Ours, a mean over seeds, with its 95 % interval for other videos and seeds."
 PAPER_NOTE = (
-    "Ours, a mean over seeds, with its 95 % interval for other videos and seeds. Published figures are as printed. † "
-    "The paper's mAcc is a macro precision and its mIoU a bitwise IoU of action ids; the figure after the dagger is "
-    "what its released code would print for our plans. Success rates mean the same on both sides."
+    f"{OURS_NOTE} Published figures are as printed. † The paper's mAcc is a macro precision and its mIoU a bitwise IoU "
+    "of action ids; the figure after the dagger is what its released code would print for our plans. Success rates "
+    "mean the same on both sides."
 )
 ONE_SEED_NOTE = "Intervals of values from one seed leave out the variation between seeds."
 OWN_NOTE = "Means over seeds, with 95 % intervals for other videos and seeds."
+
+
+def note_of(table: Table) -> str:
+    """How to read the cells of a table."""
+    if table.published_note:
+        return f"{OURS_NOTE} {table.published_note}"
+    return PAPER_NOTE if table.datasets else OWN_NOTE
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Cell:
     spec: CellSpec | None  # None for text
     published: str | None  # as printed; None if the paper has no such cell
     value: CellValue | None  # None if the cell was not asked for, or no dataset is given
-    beside_paper: bool = True  # whether its block shows published figures
+    beside_paper: bool = True  # whether its block shows published figures of the metrics that the paper computes
 
     @property
     def metric(self) -> Metric | None:
@@ -199,7 +207,7 @@ class FilledTable:
     @property
     def note(self) -> str:
         """How to read its cells."""
-        return PAPER_NOTE if self.table.datasets else OWN_NOTE
+        return note_of(self.table)
 
     @property
     def problems(self) -> list[str]:
@@ -274,7 +282,16 @@ def _block(table: Table, source: Source, paper_name: str | None, runs_of: RunsOf
             needed = runs_of(spec, source) if spec else None
             value = finished.cell_value(spec, needed, source.fingerprint) if spec and needed else None
             published = _published(row, paper_name, place)
-            cells.append(Cell(row, column, spec, published, value, beside_paper=paper_name is not None))
+            cells.append(
+                Cell(
+                    row,
+                    column,
+                    spec,
+                    published,
+                    value,
+                    beside_paper=paper_name is not None and not table.published_note,
+                )
+            )
         rows.append(tuple(cells))
     compare = _Comparison(source, runs_of, finished)
     columns = list(zip(table.columns, zip(*rows, strict=True), strict=True))

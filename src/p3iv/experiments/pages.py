@@ -15,8 +15,8 @@ from markupsafe import Markup
 from p3iv.drawing.html import document, join, notices, scrolling, tag
 from p3iv.errors import ConfigError
 from p3iv.experiments.cells import FinishedRuns
-from p3iv.experiments.declarations import PAPER_DATASETS, Column, declarations, published_number
-from p3iv.experiments.filled import OWN_NOTE, PAPER_NOTE, Block, Cell, FilledTable, best_of, filled_text
+from p3iv.experiments.declarations import PAPER_DATASETS, Column, Table, declarations, published_number
+from p3iv.experiments.filled import OWN_NOTE, Block, Cell, FilledTable, best_of, filled_text, note_of
 from p3iv.experiments.provenance import Provenance, run_rows
 from p3iv.experiments.runs import MAKE_AGAIN
 from p3iv.files import write_text
@@ -93,7 +93,7 @@ def table_page(filled: FilledTable, provenance: Provenance, finished: FinishedRu
             "header", tag("h1", filled.title, tag("small", "; ".join(provenance.data))), *map(notices, provenance.data)
         ),
         _table_body(filled, finished, with_heading=False),
-        _how_to_read([bool(filled.table.datasets)]),
+        _how_to_read([filled.note]),
         _provenance(provenance),
         style=_STYLE,
     )
@@ -139,7 +139,7 @@ def _index_page(sections: Sequence[Section], title: str) -> str:
         _titled(title, data),
         tag("header", tag("h1", title, tag("small", "; ".join(data))), *map(notices, data)),
         _summary(sections),
-        _how_to_read([section.has_published for section in sections]),
+        _how_to_read(map(_note_of, sections)),
         *(Markup(section.body) for section in sections),  # noqa: S704 - made by this module
         style=_STYLE,
     )
@@ -324,10 +324,17 @@ def _runs(filled: FilledTable, finished: FinishedRuns) -> Markup:
     return tag("details", tag("summary", label), scrolling(table, f"Table: {label}"))
 
 
-def _how_to_read(has_published: Sequence[bool]) -> Markup:
+def _note_of(section: Section) -> str:
+    table = declarations().get(section.entry)
+    return note_of(table) if section.has_published and isinstance(table, Table) else OWN_NOTE
+
+
+def _how_to_read(notes: Iterable[str]) -> Markup:
     """The legend, for tables with published figures, without, or both."""
-    texts = [PAPER_LEGEND, PAPER_NOTE] if any(has_published) else []
-    texts += [OWN_LEGEND, OWN_NOTE] if not all(has_published) else []
+    kinds = list(dict.fromkeys(notes))
+    published = [note for note in kinds if note != OWN_NOTE]
+    texts = [PAPER_LEGEND, *published] if published else []
+    texts += [OWN_LEGEND, OWN_NOTE] if OWN_NOTE in kinds else []
     return tag("section", tag("h2", "How to read it"), *(tag("p", text) for text in texts))
 
 

@@ -43,11 +43,16 @@ class ReproduceRequest:
         refuse_table_settings(self.settings)
         self.fill_request()  # checks the rest
 
+    def _declared_seeds(self) -> tuple[int, ...]:
+        """The seeds that all tables name together, with the full budget."""
+        named = {entry.seeds if isinstance(entry, Table) else () for entry in select(self.names)}
+        return named.pop() if self.budget == "paper" and len(named) == 1 else ()
+
     def fill_request(self) -> FillRequest:
         """The request for the engine."""
         budget = budget_named(self.budget)
         options = RunOptions(
-            seeds=self.seeds or budget.seeds,
+            seeds=self.seeds or self._declared_seeds() or budget.seeds,
             settings={**budget.settings, **self.settings},
             samples=self.samples,
             independent_draws=budget.independent_draws,

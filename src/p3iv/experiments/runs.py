@@ -15,7 +15,7 @@ from p3iv.config import PLANNER_SECTIONS, Config, CurationSettings, override, pr
 from p3iv.data.windows import is_split_kind
 from p3iv.errors import ConfigError, SplitError, one_of
 from p3iv.evaluation.result import noise_parts
-from p3iv.experiments.declarations import CellSpec, declarations, sample_numbers
+from p3iv.experiments.declarations import CellSpec, Table, declarations, sample_numbers
 from p3iv.experiments.identity import Source, code_version
 
 TRAINED = "trained.json"
@@ -221,7 +221,13 @@ def budget_named(name: str) -> Budget:
 
 def refuse_table_settings(settings: Mapping[str, Any]) -> None:
     """Refuse to set for all runs what the declared tables vary."""
-    varied = {name for entry in declarations().values() for spec in entry.cell_specs for name, _ in spec.settings}
+    varied = {
+        name
+        for entry in declarations().values()
+        for spec in entry.cell_specs
+        for name, _ in spec.settings
+        if not isinstance(entry, Table) or name not in entry.defaults
+    }
     for name in settings:
         if name == "preset":
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""COIN: 180 tasks, one JSON file for all videos (Tang et al., CVPR 2019)."""
+"""COIN: 180 tasks, one JSON file for all videos (Tang et al., CVPR 2019), or the two lists that successors released."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from p3iv.readers.files import JsonObject, UnusableError, is_folder, parse_object, read_text, required
+from p3iv.readers.files import JsonObject, UnusableError, is_folder, parse_value, read_text, required
+from p3iv.readers.lists import open_lists
 from p3iv.readers.rows import (
     LEFT_OUT,
     FirstTexts,
@@ -24,7 +25,10 @@ from p3iv.readers.rows import (
 from p3iv.types import SIDES, Action, Annotations, Side, Split, Step, Video
 from p3iv.validation import ProblemLog, shown
 
-EXPECTED = 'the official COIN.json: {"database": {VIDEO: {"annotation": [...], "class": ..., "subset": ...}}}'
+EXPECTED = (
+    'the official COIN.json: {"database": {VIDEO: {"annotation": [...], "class": ..., "subset": ...}}}; or a released '
+    "training list, coin_train_70.json: [{VIDEO: {...}}, ...], with its test list beside it"
+)
 
 SIDE_OF: dict[str, Side] = {"training": "train", "validation": "val", "testing": "test"}
 
@@ -60,12 +64,14 @@ class _Entry:
 
 
 def read_coin(source: Path) -> Annotations:
-    """Read the official JSON file, or the folder that holds it as `COIN.json`."""
+    """Read the official JSON file, the folder that holds it as `COIN.json`, or a training list and its test list.
+
+    The split of lists is theirs, whatever the subsets of their videos are.
+    """
     path = source / "COIN.json" if is_folder(source) else source
-    database = _read_database(path)
     log = ProblemLog()
     videos, labels, sides = VideoCollector(log), FirstTexts(log), _Sides(log)
-    for where, entry in _usable_entries(place(path.name), database, log):
+    for where, entry in _read_entries(path, log):
         rows = ((f"{where}, annotation {number}", row) for number, row in enumerate(entry.annotation, start=1))
         steps = usable_rows(rows, partial(_parse_step, labels), log)
         if videos.add(where, entry.video, entry.task, steps, entry.aliases):
@@ -75,12 +81,39 @@ def read_coin(source: Path) -> Annotations:
     return videos.finish(source, "coin", make_vocabulary(actions.values()), sides.split())
 
 
-def _read_database(path: Path) -> JsonObject:
+def _read_entries(path: Path, log: ProblemLog) -> Iterator[tuple[str, _Entry]]:
+    """The usable videos of the official file, or of two lists."""
     with required(path, EXPECTED):
-        content = parse_object(read_text(path))
-        database = content.get("database")
-        if not isinstance(database, JsonObject) or content.repeated:
-            raise UnusableError('expected exactly one object "database" in it')
+        content = parse_value(read_text(path))
+        if isinstance(content, list):
+            _as_database(path.name, content)  # before its test list is looked for
+            databases = [(file.name, _as_database(file.name, entries)) for file, entries in open_lists(path).sides]
+        else:
+            databases = [(path.name, _get_database(content))]
+    subsets = ("training", "testing") if len(databases) > 1 else (None,)
+    for (name, database), subset in zip(databases, subsets, strict=True):
+        for where, entry in _usable_entries(place(name), database, log):
+            yield where, entry if subset is None else replace(entry, subset=subset)
+
+
+def _get_database(content: object) -> JsonObject:
+    database = content.get("database") if isinstance(content, JsonObject) else None
+    if not isinstance(content, JsonObject) or not isinstance(database, JsonObject) or content.repeated:
+        raise UnusableError('expected exactly one object "database" in it')
+    return database
+
+
+def _as_database(name: str, entries: object) -> JsonObject:
+    """The entries of a list, `[{VIDEO: {...}}, ...]`, in the form of the official file."""
+    database, repeated = JsonObject(), []
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if not isinstance(entry, JsonObject) or len(entry) != 1:
+            raise UnusableError(f"an entry of {name} is {shown(entry)}, not an object of one video")
+        ((video, value),) = entry.items()
+        if video in database:
+            repeated.append(video)
+        database.setdefault(video, value)
+    database.repeated = tuple(repeated)
     return database
 
 

@@ -8,14 +8,18 @@ from pathlib import Path
 
 from p3iv.errors import SplitError
 from p3iv.files import write_text
-from p3iv.readers.files import JsonObject, UnusableError, is_there, parse_object, read_text, required
+from p3iv.readers.files import JsonObject, UnusableError, is_there, parse_value, read_text, required
+from p3iv.readers.lists import is_released_list, read_list_split
 from p3iv.readers.rows import VideoCollector, parse_name, place
 from p3iv.readers.steps import STEPS_FILE, read_steps
 from p3iv.readers.variants import without_ending
 from p3iv.types import SIDES, Annotations, Side, Split, listed
 from p3iv.validation import MAX_YAML_BYTES, ProblemLog, parse_yaml, shown
 
-EXPECTED_SPLIT = '{"train": [VIDEO, ...], "val": [...], "test": [...]}; val may be left out'
+EXPECTED_SPLIT = (
+    '{"train": [VIDEO, ...], "val": [...], "test": [...]}; val may be left out. Or the training list of a release, '
+    "such as train_list.json, with its test list beside it"
+)
 
 
 def read_folder(source: Path, *, with_split: bool = True) -> Annotations:
@@ -69,22 +73,26 @@ def _read_own_split(source: Path, videos: VideoCollector) -> Split | None:
 
 
 def read_split(path: Path) -> Split:
-    """Read a file of video ids by side.
+    """Read a file of video ids by side, or a released training list, whose test list is beside it.
 
     Raises:
         SourceError: the file has another format.
         SplitError: a video is listed twice.
     """
     with required(path, EXPECTED_SPLIT):
-        content = parse_object(read_text(path))
-        unknown = [key for key in content if key not in SIDES]
-        if unknown or content.repeated:
-            raise UnusableError(
-                f"key {shown((*unknown, *content.repeated)[0])}, expected each of {', '.join(SIDES)} once"
-            )
-        split = Split(*(_parse_side(content, side) for side in SIDES))
+        content = parse_value(read_text(path))
+        split = read_list_split(path) if is_released_list(content) else _parse_split(content)
     _check_listed_once(path, split)
     return split
+
+
+def _parse_split(content: object) -> Split:
+    if not isinstance(content, JsonObject):
+        raise UnusableError("JSON, but not an object")
+    unknown = [key for key in content if key not in SIDES]
+    if unknown or content.repeated:
+        raise UnusableError(f"key {shown((*unknown, *content.repeated)[0])}, expected each of {', '.join(SIDES)} once")
+    return Split(*(_parse_side(content, side) for side in SIDES))
 
 
 def _parse_side(content: JsonObject, side: Side) -> tuple[str, ...]:

@@ -25,8 +25,11 @@ class Reader:
 
 READERS = {
     "crosstask": Reader("crosstask:read_crosstask", "the release folder or its zip", ("keep_tasks_apart",)),
-    "coin": Reader("coin:read_coin", "the JSON file"),
+    "coin": Reader("coin:read_coin", "the JSON file, or a released training list with its test list beside it"),
     "niv": Reader("niv:read_niv", "the folder of csv files"),
+    "lists": Reader(
+        "lists:read_lists", "a list of training windows that a successor released, with its test list beside it"
+    ),
     "folder": Reader("folder:read_folder", "a folder with steps.csv (columns video,task,step,start_s,end_s[,text])"),
 }
 

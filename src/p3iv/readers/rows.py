@@ -33,6 +33,8 @@ MAX_VIDEO_BYTES = 2**20  # of the steps of one video, about 50,000
 
 LEFT_OUT = "video left out"
 
+ORDER_COLUMN = "order"  # of steps.csv: the place of a step in its video, where the times do not give it
+
 
 def place(name: str) -> str:
     """The name of a file or a video for `Problem.where`: short and printable."""
@@ -76,7 +78,14 @@ def _parse_time(value: object, what: str) -> float:
 
 
 def order_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Sort by start, then end; equal steps and steps without times keep their order."""
+    """Sort by start, then end; equal steps and steps without times keep their order.
+
+    Where every step has a whole number in the column `order`, that is their order.
+    """
+    steps = list(steps)
+    places = [dict(step.extra).get(ORDER_COLUMN, "").strip() for step in steps]
+    if all(WHOLE_NUMBER.fullmatch(place) for place in places):
+        return tuple(step for _, step in sorted(zip(map(int, places), steps, strict=True), key=lambda pair: pair[0]))
     return tuple(sorted(steps, key=lambda step: (_start(step), step.end_s or 0.0)))
 
 
