@@ -22,9 +22,10 @@ from p3iv.evaluation.tally import Tally
 from p3iv.metrics.intervals import Clusters, mean_intervals
 from p3iv.metrics.plans import plan_values
 from p3iv.metrics.released import score_released
+from p3iv.planners.base import ChainSampler
 from p3iv.planners.p3iv.network import P3IVNetwork
 from p3iv.planners.p3iv.sampler import PlanSampler
-from p3iv.planners.plus.planner import ChainSampler, P3IVPlus
+from p3iv.planners.plus.planner import P3IVPlus
 from p3iv.plans.draws import BLOCK, MODES, SampleSettings
 from p3iv.plans.transitions import Transitions
 

@@ -236,7 +236,7 @@ METRICS = _by_name(
     ),
     Metric(
         "calibration_error", "ECE", "calibration error", "%", 1, "lower", "calibration",
-        "mean of |probability of the recommended plan - share that is right| over ten bins with equally many windows",
+        "mean of |probability of the recommended plan - share that is right| in ten bins of equal width",
     ),
     Metric(
         "macro_precision", "macro precision", "macro precision (P3IV's mAcc)", "%", 1, "higher", "released",

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from p3iv.evaluation.predictions import NamedLine
 from p3iv.metrics.intervals import Clusters, mean_intervals
-from p3iv.report.reliability import NUM_BINS, Reliability, ReliabilityCounts, draw_reliability
+from p3iv.metrics.plans import NUM_BINS, calibration_error
+from p3iv.report.reliability import Reliability, ReliabilityCounts, draw_reliability
 
 verdicts = st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.sampled_from("abcd")), min_size=1, max_size=60)
 
@@ -51,3 +52,12 @@ def test_every_sampled_plan_is_counted_at_its_share() -> None:
     ]
     assert [(bin_.place, bin_.observed.value) for bin_ in counts.recommended.bins] == [(9, 0.0)]
     assert "2 plans" in draw_reliability(counts.sampled, title="samples", x_label="share")
+
+
+def test_the_calibration_error_is_the_one_that_evaluate_prints() -> None:
+    counts, generator = ReliabilityCounts(), torch.Generator().manual_seed(0)
+    probabilities = torch.rand(300, generator=generator).double()
+    right = torch.rand(300, generator=generator) < 0.4
+    for number, (probability, is_right) in enumerate(zip(probabilities.tolist(), right.tolist(), strict=True)):
+        counts.add(probability, is_right=is_right, video=str(number % 7))
+    assert counts.calibration_error == pytest.approx(calibration_error(probabilities, right), abs=1e-9)

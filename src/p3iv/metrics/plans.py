@@ -119,19 +119,14 @@ def edit_distances(plans: Tensor, references: Tensor) -> Tensor:
     return found
 
 
-def calibration_error(probabilities: Tensor, is_right: Tensor, num_bins: int = NUM_BINS) -> float:
-    """The expected calibration error of plans' probabilities (N,), in bins of equally many windows (one more in some).
+def calibration_error(probabilities: Tensor, is_right: Tensor) -> float:
+    """The expected calibration error of plans' probabilities (N,), in ten bins of equal width.
 
-    Windows with one probability count as their mean, so that the order of windows does not matter.
-
-    >>> calibration_error(torch.tensor([0.25, 0.5, 0.75, 1]), torch.tensor([0, 1, 0, 1]), num_bins=2)  # 1/8 and 3/8
-    0.25
+    >>> calibration_error(torch.tensor([0.25, 0.25, 0.75, 1]), torch.tensor([0, 1, 0, 1]))  # |0.5 - 1|, 0.75 and 0
+    0.3125
     """
-    distinct, place, counts = torch.unique(probabilities.double(), return_inverse=True, return_counts=True)
-    shares = torch.zeros_like(distinct).index_add(0, place, is_right.double()) / counts
-    gaps = (distinct - shares)[place[place.argsort()]]  # (N,), by probability
-    sums = torch.stack([part.sum() for part in gaps.tensor_split(num_bins)])
-    return (sums.abs().sum() / len(gaps)).item()
+    gaps = _gaps(probabilities, is_right, torch.zeros(len(is_right), dtype=torch.int64), 1)
+    return (gaps.abs().sum() / len(is_right)).item()
 
 
 def calibration_interval(probabilities: Tensor, is_right: Tensor, clusters: Clusters) -> Interval:
@@ -139,6 +134,15 @@ def calibration_interval(probabilities: Tensor, is_right: Tensor, clusters: Clus
     value = calibration_error(probabilities, is_right)
     if len(clusters) < 2:
         return Interval(value)
-    kept = (clusters.number != number for number in range(len(clusters)))
-    without = torch.tensor([calibration_error(probabilities[rows], is_right[rows]) for rows in kept])
-    return jackknife_interval(value, without.double(), clusters.add_up(torch.ones(len(is_right))))
+    gaps = _gaps(probabilities, is_right, clusters.number, len(clusters))
+    sizes = clusters.add_up(torch.ones(len(is_right)))
+    without = (gaps.sum(0) - gaps).abs().sum(1) / (len(is_right) - sizes)
+    return jackknife_interval(value, without.double(), sizes)
+
+
+def _gaps(probabilities: Tensor, is_right: Tensor, video: Tensor, num_videos: int) -> Tensor:
+    """The sum of probability - is right by video and bin, (V, 10); a probability of 1 is in the last bin."""
+    place = (probabilities.double() * NUM_BINS).long().clamp(max=NUM_BINS - 1)
+    gaps = torch.zeros(num_videos * NUM_BINS, dtype=torch.float64)
+    gaps.index_add_(0, video * NUM_BINS + place, probabilities.double() - is_right.double())
+    return gaps.view(num_videos, NUM_BINS)

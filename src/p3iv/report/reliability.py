@@ -10,9 +10,9 @@ from markupsafe import Markup
 from p3iv.drawing.html import drawing, join, percent, tag, text
 from p3iv.evaluation.predictions import NamedLine
 from p3iv.metrics.intervals import Interval, jackknife_interval
+from p3iv.metrics.plans import NUM_BINS
 from p3iv.report.charts import Frame, line, polyline, whisker, whole_percent
 
-NUM_BINS = 10
 _SIZE, _BARS = 224.0, 44.0  # of the diagram, and of the counts below it
 
 
@@ -52,7 +52,7 @@ class ReliabilityCounts:
 
     @property
     def calibration_error(self) -> float:
-        """The mean over plans of |predicted - observed| in their bins."""
+        """As in `p3iv.metrics.plans.calibration_error`: the mean over plans of |predicted - observed| in their bins."""
         gaps = (bin_.num_plans * abs(bin_.predicted - bin_.observed.value) for bin_ in self.bins)
         return sum(gaps) / max(self.total, 1)
 
